@@ -217,6 +217,7 @@ int ingot_add_instance(PyObject *module);
 int ingot_add_shape_table(PyObject *module);
 int ingot_add_program(PyObject *module);
 int ingot_add_program_template(PyObject *module);
+int ingot_add_holders(PyObject *module);
 int ingot_add_kept_panels(PyObject *module);
 int ingot_add_run_program(PyObject *module);
 int ingot_add_nested(PyObject *module);

@@ -20,7 +20,7 @@ import pytest
 
 import ingot.core as mx
 import ingot.nn as nn
-from ingot import optimizers
+from ingot import _native, optimizers
 
 X = mx.ones((4, 2))
 HISTORY: list[Any] = []
@@ -444,3 +444,32 @@ def test_a_trace_that_leaves_nothing_is_not_searched(monkeypatch: pytest.MonkeyP
     leaky = mx.compile(lambda x: kept.append(x * 2))
     with pytest.raises(AssertionError, match="searched"):
         leaky(X)
+
+
+def test_arrays_of_a_trace_are_found_in_all_kinds_of_objects() -> None:
+    def pairs(y: mx.array, other: mx.array) -> tuple[list[Any], list[Any]]:
+        untracked, slotted = (((y,),),), Slotted()
+        slotted.value = y
+        objects = [[y, other, y], {"a": y}, slotted, untracked, [(1, (y,))], [other], "y"]
+        for _ in range(3):  # one level at a time
+            gc.collect()
+        assert not gc.is_tracked(untracked)
+        found = _native.holders(objects, y._node.trace)
+        wanted = [(objects[i], y) for i in (0, 0, 1, 2, 3, 4)]
+        return [tuple(map(id, pair)) for pair in found], [tuple(map(id, pair)) for pair in wanted]
+
+    def function(x: mx.array) -> mx.array:
+        found, wanted = pairs(x + 1, outside)
+        assert found == wanted
+        return x * 2
+
+    outside = mx.array(1.0)
+    assert mx.compile(function)(mx.array(3.0)).item() == 6
+
+
+def test_tuples_of_any_depth_are_searched() -> None:
+    nested: Any = ()
+    for _ in range(100_000):
+        nested = (nested,)
+    gc.collect()
+    assert _native.holders([[nested]], object()) == []

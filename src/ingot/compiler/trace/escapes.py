@@ -12,11 +12,11 @@ from __future__ import annotations
 import gc
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import CellType
 from typing import Any
 
-from ingot._native import array, topological
+from ingot._native import array, holders, topological
 from ingot.compiler.trace.reach import Location, listed, reachable
 from ingot.graph.reporting.source import SourceRecorder
 
@@ -65,36 +65,35 @@ class Escapes:
         locations = (
             [location for location, _ in kept] if is_stranded or _replace_others(arrays) else []
         )
-        holders: Counter[str] = Counter()
+        elsewhere: Counter[str] = Counter()
         if self.count > self._explained([x for _, x in found]):
-            gc.collect()  # what is left may be garbage
-            if self.count > self._explained([x for _, x in found]):
-                known = {id(x) for _, x in found}
-                holders.update(
-                    _description(holder)
-                    for holder, x in self._held()
-                    if id(x) not in known and id(holder) not in returned and _is_stranded([x])
-                )
-        if not locations and not holders:
+            known = returned | {id(x) for _, x in found}
+            elsewhere = self._holders(known)
+            if elsewhere:
+                gc.collect()  # they may be garbage
+                elsewhere = self._holders(known)
+        if not locations and not elsewhere:
             return None
         texts = [location.path for location in _round_robin(locations)]
-        texts += [what if times == 1 else f"{what} ({times})" for what, times in holders.items()]
+        texts += [what if times == 1 else f"{what} ({times})" for what, times in elsewhere.items()]
+        values = _NO_VALUES if is_stranded or elsewhere else ""
         return (
             f"[compile] {name} stores arrays that it was traced with where nobody declared it: in "
-            f"{listed(texts)}. {_NO_VALUES if is_stranded or holders else ''}Calls of the compiled "
-            f"function do not update them. {_remedy(function, locations)}"
+            f"{listed(texts)}. {values}Calls of the compiled function do not update them. "
+            f"{_remedy(function, locations)}"
         )
 
     def _explained(self, arrays: list[array]) -> int:
         """The number of nodes of the trace that these arrays refer to."""
         return sum(node.trace is self.recorder for node in topological(arrays))
 
-    def _held(self) -> Iterator[tuple[Any, array]]:
-        """All objects that hold arrays of the trace, and the arrays."""
-        for holder in gc.get_objects():
-            for item in _referents(holder):
-                if isinstance(item, array) and item._node.trace is self.recorder:
-                    yield holder, item
+    def _holders(self, known: frozenset[int]) -> Counter[str]:
+        """The objects that hold arrays of the trace without values, both not among the known."""
+        return Counter(
+            _description(holder)
+            for holder, x in holders(gc.get_objects(), self.recorder)
+            if id(x) not in known and id(holder) not in known and _is_stranded([x])
+        )
 
 
 def _is_stranded(arrays: list[array]) -> bool:
@@ -110,14 +109,6 @@ def _replace_others(arrays: list[array]) -> bool:
     uses = Counter(id(source) for node in nodes for source in node.inputs)
     # The list, the variable and the call refer to the node as well.
     return any(node.trace is None and sys.getrefcount(node) == uses[id(node)] + 3 for node in nodes)
-
-
-def _referents(holder: Any) -> Iterator[Any]:
-    """The contents of an object, including containers that the garbage collector does not track."""
-    for item in gc.get_referents(holder):
-        yield item
-        if isinstance(item, (dict, tuple)) and not gc.is_tracked(item):
-            yield from _referents(item)
 
 
 def _description(holder: Any) -> str:
