@@ -8,6 +8,7 @@ array (`_native/programs/kept_panels.c`).
 
 from __future__ import annotations
 
+from ingot.compiler.forms.nest.data import Nest
 from ingot.compiler.forms.nest.traversal import touched
 from ingot.compiler.forms.nests import Block, Nests, RunKernel
 from ingot.compiler.forms.plan import Kept
@@ -21,10 +22,11 @@ def kept_blocks(nests: Nests) -> dict[Block, Kept]:
     given = {*nests.inputs, *nests.constants}
     sources: dict[Block, set[Block]] = {}  # what a block of scratch memory is computed from
     writers: dict[Block, list[int]] = {}
+    written: dict[Nest, list[int]] = {}  # layers that are alike share their nests
     for number, each in enumerate(nests.instructions):
         if not isinstance(each, RunKernel):
             continue
-        for block in _scratch_written(each):
+        for block in _scratch_written(each, written):
             others = {other.block for other in each.operands} - {block}
             sources.setdefault(block, set()).update(others)
             writers.setdefault(block, []).append(number)
@@ -37,10 +39,14 @@ def kept_blocks(nests: Nests) -> dict[Block, Kept]:
     }
 
 
-def _scratch_written(each: RunKernel) -> set[Block]:
-    """The blocks of scratch memory that a kernel writes."""
+def _scratch_written(each: RunKernel, known: dict[Nest, list[int]]) -> set[Block]:
+    """The blocks of scratch memory that a kernel writes. Arguments that nests write are kept in
+    `known`.
+    """
     if not any(location.block.kind == "scratch" for location in each.operands):
         return set()
-    _, written = touched(each.kernel.nest)
-    blocks = {each.operands[x.argument].block for x in written if x.argument is not None}
+    nest = each.kernel.nest
+    if nest not in known:
+        known[nest] = [x.argument for x in touched(nest)[1] if x.argument is not None]
+    blocks = {each.operands[argument].block for argument in known[nest]}
     return {block for block in blocks if block.kind == "scratch"}
