@@ -7,7 +7,6 @@ namespace instead of being defined there, because type checkers would take every
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ingot.graph.reporting.hints import DEVICE, GRADIENT
@@ -140,20 +139,23 @@ HINTS = {
 }
 
 
+class MissingNames:
+    """The `__getattr__` of a public module. `hints` serve `install_as_mlx`, too, which names the
+    module differently.
+    """
+
+    def __init__(self, module: str) -> None:
+        self.module = module
+        self.hints = HINTS[module]
+
+    def __call__(self, name: str) -> NoReturn:
+        message = f"module {self.module!r} has no attribute {name!r}"
+        if name in self.hints:
+            raise AttributeError(f"{message}: {self.hints[name]}.")
+        # With the object, Python proposes the nearest name.
+        raise AttributeError(message, name=name, obj=sys.modules.get(self.module))
+
+
 def name_missing(namespace: dict[str, Any]) -> None:
     """Make a public module answer names of other libraries with hints."""
-    namespace["__getattr__"] = _missing_names(namespace["__name__"])
-
-
-def _missing_names(module: str) -> Callable[[str], NoReturn]:
-    hints = HINTS[module]
-
-    def missing(name: str) -> NoReturn:
-        message = f"module {module!r} has no attribute {name!r}"
-        if name in hints:
-            raise AttributeError(f"{message}: {hints[name]}.")
-        # With the object, Python proposes the nearest name.
-        raise AttributeError(message, name=name, obj=sys.modules.get(module))
-
-    missing.hints = hints  # type: ignore[attr-defined]  # for those who name the module differently
-    return missing
+    namespace["__getattr__"] = MissingNames(namespace["__name__"])
