@@ -1,5 +1,5 @@
-# `make demo` and `make test` are all that anyone needs to type. Both make .venv, build the extension and install what
-# they need first; build_support/environment.py does that and is quick when there is nothing to do.
+# `make demo` and `make test` are the two main targets. Both first create .venv, build the extension and install what
+# they need; build_support/environment.py does that, and returns quickly if nothing changed.
 
 PYTHON_IN_VENV := .venv/bin/python
 ENVIRONMENT := sh build_support/environment.sh
@@ -19,33 +19,33 @@ export PYTHONNOUSERSITE := 1
 .PHONY: help demo test test-llm build lint format pytest fuzz walk check-kernels check-products bench sizes sanitize sanitize-quick docs speed-picture wheel wheels test-arm clean
 
 help:
-	@echo "make demo      see what ingot does"
-	@echo "make test      everything that continuous integration runs: lint, the tests, and some with the sanitizers"
-	@echo "make build     rebuild the C extension after a change, and nothing else"
-	@echo "make lint      ruff, mypy, the layers' import rules, clang-format and clang-tidy"
-	@echo "make format    let ruff and clang-format put right what they can"
-	@echo "make pytest    the tests without lint; PYTEST_ARGUMENTS='-k fuse' chooses some"
-	@echo "make test-llm  SmolLM2-135M against MLX: tokens and perplexity, exact and with int8 activations"
-	@echo "make walk      every function of MLX with thousands of arguments, compared with MLX, for minutes"
-	@echo "make fuzz      random programs, compiled against eager and MLX, and threads, for minutes"
-	@echo "make check-products  all combinations of options of products, convolutions and attention"
-	@echo "make check-kernels  the tests, with every kernel that they make compared with its loop nest in NumPy; what agreed is not compared again"
-	@echo "make sizes     whether rows of odd lengths are slower than their neighbours, for a minute"
-	@echo "make bench     compare with NumPy, JAX, PyTorch and others (installs them; large)"
-	@echo "make sanitize  the tests with the C extension under the sanitizers"
-	@echo "make docs      the documentation as pages, in build/docs"
-	@echo "make speed-picture  the README's picture of speeds, measured again"
-	@echo "make wheel     a wheel for this interpreter in dist/"
-	@echo "make wheels    wheels for all versions of Python and x86-64 and aarch64, each installed and tried"
-	@echo "make test-arm  every test function on an emulated ARM processor, for hours; ARM_ARGUMENTS='--seconds 900' or a folder of tests for less, --sample 0 for all parameters"
-	@echo "make clean     remove all that was made, .venv too"
+	@echo "make demo            see what ingot does"
+	@echo "make test            everything CI runs: lint, the tests, and some of them under the sanitizers"
+	@echo "make build           rebuild the C extension"
+	@echo "make lint            ruff, mypy, pyright, import layers, clang-format and clang-tidy"
+	@echo "make format          fix what ruff and clang-format can fix"
+	@echo "make pytest          the tests without lint; PYTEST_ARGUMENTS='-k fuse' selects some"
+	@echo "make test-llm        compare SmolLM2-135M with MLX: tokens and perplexity, exact and with int8 activations"
+	@echo "make walk            call every MLX function with thousands of arguments and compare with MLX (minutes)"
+	@echo "make fuzz            compare random programs, compiled, eager and in MLX, also on threads (minutes)"
+	@echo "make check-products  test every combination of options of products, convolutions and attention"
+	@echo "make check-kernels   the tests, comparing every generated kernel with the interpretation of its loop nest"
+	@echo "make sizes           find row lengths that are slower than their neighbours (a minute)"
+	@echo "make bench           compare with NumPy, JAX, PyTorch and others (installs them; large)"
+	@echo "make sanitize        the tests with the C extension under the sanitizers"
+	@echo "make docs            build the documentation into build/docs"
+	@echo "make speed-picture   measure and redraw the speed chart of the README"
+	@echo "make wheel           build a wheel for this interpreter into dist/"
+	@echo "make wheels          build and smoke-test wheels for all Python versions on x86-64 and aarch64"
+	@echo "make test-arm        the tests on an emulated ARM processor (hours); ARM_ARGUMENTS='--seconds 900' or a folder limits them"
+	@echo "make clean           remove everything that was built, .venv included"
 
 demo:
 	@$(ENVIRONMENT) cli
 	@$(PYTHON_IN_VENV) -m ingot tour
 
-# What lint finds does not stop the tests: one run shows everything that is wrong. The browser that some tests need is
-# fetched meanwhile.
+# The tests run even if lint fails, so that one run shows all problems. The browser that some tests need is installed
+# meanwhile.
 test:
 	@sh build_support/browser.sh & \
 	started=$$(date +%s); result=passed; \
@@ -56,13 +56,13 @@ test:
 build:
 	@$(ENVIRONMENT)
 
-# All are run even if one of them fails.
+# Every check runs, even if one fails.
 lint:
 	@$(ENVIRONMENT) test
 	@result=0; \
 	echo "ingot: ruff check";   $(PYTHON_IN_VENV) -m ruff check --quiet --output-format concise . || result=1; \
 	echo "ingot: ruff format";  $(PYTHON_IN_VENV) -m ruff format --check --quiet --output-format concise . || \
-	    { echo "       (\`make format\` puts that right)"; result=1; }; \
+	    { echo "       (run \`make format\`)"; result=1; }; \
 	$(PYTHON_IN_VENV) build_support/snippets.py build/snippets; \
 	echo "ingot: mypy";         $(PYTHON_IN_VENV) -m mypy --no-error-summary src/ingot tests examples build/snippets || result=1; \
 	echo "ingot: pyright";      $(PYTHON_IN_VENV) -m pyright --project build_support/pyright.json > build/pyright.txt || { cat build/pyright.txt; result=1; }; \

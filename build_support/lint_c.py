@@ -33,7 +33,7 @@ def main() -> int:
         return run("clang-format", "-i", *headers, *sources).returncode
     is_formatted = report(run("clang-format", "--dry-run", "-Werror", *headers, *sources))
     if not is_formatted:
-        print("       (`make format` puts that right)")
+        print("       (run `make format`)")
     return 0 if tidy(headers, sources) and is_formatted else 1
 
 
