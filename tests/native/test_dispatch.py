@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import ingot.core as mx
+from ingot.ops.products.contraction import Matmul
 
 
 def grid(rows: int, columns: int, start: int = 0) -> Any:
@@ -82,3 +83,64 @@ def test_normalisations_of_other_layouts_and_settings() -> None:
                 np.testing.assert_allclose(product, values @ values.T, rtol=1e-5)
         finally:
             mx.set_product_engine("ingot")
+
+
+def _by_rule(*_: Any) -> Any:
+    raise AssertionError("a small product ran the op's rule in Python")
+
+
+SMALL_SHAPES = [
+    ((1, 1), (1, 1)),
+    ((3, 5), (5, 2)),
+    ((17, 31), (31, 13)),
+    ((1, 64), (64, 64)),
+    ((64, 64), (64, 1)),
+    ((7, 3, 4), (7, 4, 2)),
+    ((2, 1, 3, 4), (2, 5, 4, 3)),
+    ((2, 3, 4), (4, 6)),
+    ((4,), (4, 3)),
+    ((5, 4), (4,)),
+    ((6,), (6,)),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+@pytest.mark.parametrize("shapes", SMALL_SHAPES, ids=str)
+def test_small_products_run_without_python(
+    shapes: tuple[tuple[int, ...], tuple[int, ...]], dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Matmul, "evaluate", _by_rule)
+    generator = np.random.default_rng(0)
+    for _ in range(3):
+        left, right = (generator.standard_normal(shape).astype(dtype) for shape in shapes)
+        expected = left.astype(np.complex128) @ right.astype(np.complex128)
+        for a in (_as_array(left), _transposed_in_memory(left)):
+            for b in (_as_array(right), _transposed_in_memory(right)):
+                found = np.array(a @ b)
+                assert found.dtype == left.dtype
+                assert found.shape == expected.shape
+                np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+def _as_array(values: np.ndarray) -> mx.array:
+    return mx.array(values, getattr(mx, values.dtype.name))  # float64 is float32 otherwise
+
+
+def _transposed_in_memory(values: np.ndarray) -> mx.array:
+    if values.ndim < 2:
+        return _as_array(values)
+    return _as_array(np.ascontiguousarray(values.swapaxes(-1, -2))).swapaxes(-1, -2)
+
+
+def test_small_products_of_any_strides() -> None:
+    values = grid(12, 12)
+    x = mx.array(values)
+    views = [(slice(None, None, 2), slice(1, 7)), (slice(2, 8), slice(None, None, -2))]
+    for first in views:
+        for second in views:
+            for _ in range(2):
+                assert np.array_equal(
+                    np.array(x[first] @ x[second]), values[first] @ values[second]
+                )
+    repeated = mx.broadcast_to(x[:1], (12, 12)) @ mx.broadcast_to(x[:, 2:3], (12, 12))
+    assert np.array_equal(np.array(repeated), np.tile(values[:1] @ values[:, 2:3], (12, 12)))

@@ -38,7 +38,10 @@ def array_namespace(a: array, *, api_version: str | None = None) -> Any:
 
 
 OWN: dict[str, Any] = {
-    "T": property(movement.transpose_method, doc="The array with its axes in reverse order."),
+    "T": property(
+        at_boundary(movement.transpose_method, "array.T"),
+        doc="The array with its axes in reverse order.",
+    ),
     "__array__": conversion.as_numpy,
     "__array_namespace__": array_namespace,
     "__bool__": conversion.as_bool,
@@ -61,7 +64,10 @@ OWN: dict[str, Any] = {
     "at": property(subscript.at, doc="For updates at indices: `x.at[i].add(y)`."),
     "imag": property(complex_numbers.imag, doc="The imaginary parts."),
     "item": conversion.item,
-    "mT": property(movement.matrix_transpose, doc="The array with its last two axes swapped."),
+    "mT": property(
+        at_boundary(movement.matrix_transpose, "array.mT"),
+        doc="The array with its last two axes swapped.",
+    ),
     "real": property(complex_numbers.real, doc="The real parts."),
     "reshape": movement.reshape_method,
     "tolist": conversion.tolist,

@@ -109,7 +109,7 @@ def _run_kernel(node: Any, op: Any, values: tuple[Any, ...]) -> Any:
 def _program_alone(node: Any, op: Any, values: tuple[Any, ...]) -> Any:
     """Loads the compiler, which makes the programs of ops that have loop nests of their own."""
     if not op.runs_alone(*[value.shape for value in values]):
-        return None
+        return op.small_product(*values)
     find = importlib.import_module("ingot.compiler.call.alone").program_alone
     _native.set_callbacks(program_alone=find)
     return find(node, op, values)

@@ -28,6 +28,10 @@ typedef struct {
  * with the same progress resumes it. */
 bool ingot_multiply(const Product *product, char *a, char *b, char *c, Progress *progress);
 
+/* Small products of arrays of one layout (`SmallProduct` in Python), whose values are the result: a new reference. */
+bool ingot_is_small_product(PyObject *object);
+PyObject *ingot_run_small_product(PyObject *product, PyObject *left, PyObject *right);
+
 /* Between the two calls, BLAS stays on the calling thread. */
 void ingot_hold_blas_threads(void);
 void ingot_release_blas_threads(void);

@@ -5,6 +5,7 @@
  * instead of reading memory that is being overwritten. */
 #include "communication/mailbox.h"
 #include "evaluate/dispatch.h"
+#include "evaluate/product.h"
 #include "numpy_api.h"
 #include "programs/kept_panels.h"
 #include "tuning.h"
@@ -294,7 +295,9 @@ static PyObject *run_alone(Node *node, const Call *call) {
             dispatch_keep_program(&key, program);
     }
     PyObject *result = Py_NewRef(Py_NotImplemented), *suspended = NULL;
-    if (program != Py_None) {
+    if (ingot_is_small_product(program)) {
+        Py_SETREF(result, ingot_run_small_product(program, call->values[1], call->values[2]));
+    } else if (program != Py_None) {
         Py_SETREF(result, ingot_program_run(program, call->values + 1, call->count, NULL, &suspended));
         if (result != NULL && result != Py_NotImplemented)
             Py_SETREF(result, Py_NewRef(PyTuple_GET_ITEM(result, 0)));

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ingot import _native
-from ingot._native import Dtype, NativeProgram, Node, array, placeholder
+from ingot._native import Dtype, NativeProgram, Node, SmallProduct, array, placeholder
 from ingot.compiler.call.cache_info import Account
 from ingot.compiler.call.symbolic_program import SymbolicProgram
 from ingot.compiler.forms.tape import Step, Tape
@@ -33,12 +33,14 @@ from ingot.tuning import MAX_PROGRAMS_ALONE, MAX_SYMBOLIC_PROGRAMS
 __all__ = ["program_alone"]
 
 
-def program_alone(node: Node, op: Tiled, values: tuple[np.ndarray, ...]) -> NativeProgram | None:
+def program_alone(
+    node: Node, op: Tiled, values: tuple[np.ndarray, ...]
+) -> NativeProgram | SmallProduct | None:
     """The program of an op with one output, for inputs of this layout; None if its `evaluate` rule
     is to compute it. Called when `_native/evaluate/dispatch.c` has no program for it.
     """
     if not op.runs_alone(*[value.shape for value in values]):
-        return None
+        return op.small_product(*values)
     if isinstance(op, OF_BLAS) and product_engine() == "blas":
         return None
     if isinstance(op, Composite):

@@ -49,7 +49,7 @@ _BY_SHAPES = frozenset(
         "quantized_matmul repeat reshape roll softmax sort squeeze sum swapaxes take "
         "take_along_axis tile topk transpose tri tril triu unflatten "
         "layer_norm rms_norm rope scaled_dot_product_attention "
-        "array.__getitem__ array.__setitem__ array.reshape array.transpose"
+        "array.__getitem__ array.__setitem__ array.T array.mT array.reshape array.transpose"
     ).split()
 )
 

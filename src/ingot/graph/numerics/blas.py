@@ -29,6 +29,7 @@ __all__ = [
     "matrix_product",
     "prepare_products",
     "product_of",
+    "small_product",
 ]
 
 Layout = tuple[tuple[int, ...], tuple[int, ...]]  # shape and strides in bytes
@@ -169,6 +170,18 @@ def is_small(left: tuple[int, ...], right: tuple[int, ...]) -> bool:
     justify code of its own.
     """
     return size_of(left) * right[-1] <= MAX_BLAS_WORK
+
+
+def small_product(left: np.ndarray, right: np.ndarray) -> _native.SmallProduct | None:
+    """The product of two stacks of these layouts without Python; None if BLAS has none for the
+    dtype, or cannot read an operand in place.
+    """
+    if left.dtype not in _LETTERS or left.ndim > _MAX_STACK_AXES + 2:
+        return None
+    product = product_of(left.dtype, (left.shape, left.strides), (right.shape, right.strides))
+    if product is None:
+        return None
+    return _native.SmallProduct(product, (*left.shape[:-1], right.shape[-1]))
 
 
 def matrix_product(left: np.ndarray, right: np.ndarray) -> np.ndarray:

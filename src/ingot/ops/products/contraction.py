@@ -16,6 +16,7 @@ import numpy as np
 
 from ingot import _native
 from ingot._native import Dtype, array, make
+from ingot.graph.boundary import at_boundary
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import complex64, is_inexact, promote
 from ingot.graph.numerics.blas import matrix_product
@@ -421,4 +422,9 @@ def _refuse_shapes(name: str, shape_a: Shape, shape_b: Shape) -> NoReturn:
     )
 
 
-_native.set_operator("matmul", matmul)
+def _matmul_operator(a: Any, b: Any) -> array:
+    """`a @ b`. Its operands are checked by `matmul`, whose error says what to do with numbers."""
+    return matmul(a, b)
+
+
+_native.set_operator("matmul", at_boundary(_matmul_operator, "matmul"))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from ingot.graph.numerics.blas import is_small
+import numpy as np
+
+from ingot._native import SmallProduct
+from ingot.graph.numerics.blas import is_small, small_product
 from ingot.graph.roles.products.tiled import Tiled
 
 __all__ = ["Product"]
@@ -20,3 +23,6 @@ class Product(Tiled, role=True):
 
     def runs_alone(self, *shapes: tuple[int, ...]) -> bool:
         return not is_small(*shapes)
+
+    def small_product(self, *values: np.ndarray) -> SmallProduct | None:
+        return small_product(*values)

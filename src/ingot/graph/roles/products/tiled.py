@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from ingot._native import SmallProduct
 from ingot.graph.roles.host import Host
 
 __all__ = ["Tiled"]
@@ -18,3 +21,9 @@ class Tiled(Host, role=True):
     def runs_alone(self, *shapes: tuple[int, ...]) -> bool:
         """Whether inputs of these shapes justify a program."""
         return True
+
+    def small_product(self, *values: np.ndarray) -> SmallProduct | None:
+        """What computes inputs of this layout that justify no program; None if the `evaluate` rule
+        does.
+        """
+        return None
