@@ -176,7 +176,7 @@ def test_interrupted_tour(
 def test_unknown_chapter(capsys: pytest.CaptureFixture[str]) -> None:
     assert take("end") == 2
     assert capsys.readouterr().err == (
-        "ingot tour: there is no chapter 'end', only function, compiled, kernel, race, again, "
+        "ingot tour: unknown chapter 'end'; choose from function, compiled, kernel, race, again, "
         "error, training, chat.\n"
     )
 

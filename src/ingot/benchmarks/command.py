@@ -1,7 +1,7 @@
-"""Measures ingot and the libraries that are installed beside it, as ratios taken in one run.
+"""Compare ingot with the other libraries that are installed, as ratios within one run.
 
-Contenders take turns, each library in a process of its own, at its defaults, on two CPUs. Of each
-the best round counts. Peers that are not installed are named and left out.
+Contenders take turns, each library in its own process, at its defaults, on two CPUs. The best round
+of each counts. Peers that are not installed are listed and skipped.
 """
 
 from __future__ import annotations
@@ -29,26 +29,32 @@ INTERRUPTED = 130  # as shells count it
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `ingot bench`."""
-    parser.add_argument("names", nargs="*", help="benchmarks, or beginnings of their names")
-    parser.add_argument("--quick", action="store_true", help="few short rounds: a rough idea")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers there, too")
-    parser.add_argument("--list", action="store_true", help="say what there is and end")
+    parser.add_argument("names", nargs="*", help="benchmarks, or prefixes of their names")
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer and shorter rounds, for a rough idea"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also save all measurements")
+    parser.add_argument("--list", action="store_true", help="list the benchmarks and exit")
     parser.add_argument("--markdown", action="store_true", help="print a Markdown table at the end")
     parser.add_argument(
         "--from",
         dest="source",
         type=Path,
         metavar="FILE",
-        help="measure nothing: show what an earlier run wrote with --json",
+        help="measure nothing; show the results that an earlier run saved with --json",
     )
     parser.add_argument(
         "--before",
         type=Path,
         metavar="PYTHON",
-        help="compare with the ingot of another interpreter, such as that of an older checkout",
+        help="compare with the ingot of another interpreter, such as an older checkout's",
     )
     parser.add_argument(
-        "--cpus", type=int, default=2, metavar="N", help="how many to use (default 2; 0: all)"
+        "--cpus",
+        type=int,
+        default=2,
+        metavar="N",
+        help="the number of CPUs to use (default: 2; 0: all)",
     )
 
 

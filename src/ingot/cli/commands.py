@@ -22,9 +22,9 @@ SUMMARIES = {
     "run": "run a program written for MLX, unchanged",
     "launch": "run a program as several processes, on one machine or several",
     "chat": "talk with a language model",
-    "tour": "see in a minute what ingot does",
+    "tour": "see what ingot does, in a minute",
     "explain": "show what a compiled function becomes",
-    "bench": "measure ingot and the libraries that are installed beside it",
+    "bench": "compare ingot with the other libraries that are installed",
 }
 
 # Packages that subcommands need in addition to ingot's own requirements: the extra `cli`.

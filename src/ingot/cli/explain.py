@@ -1,6 +1,6 @@
-"""Shows what a function of a script becomes when it is compiled.
+"""Show how a function of a script is compiled.
 
-The script runs as `ingot run` would run it, until it calls the function; that call is explained. A
+The script runs as under `ingot run` until it calls the function, and that call is explained. A
 function that the script does not compile is compiled for the occasion. With --args the script is
 only imported, not run as a program, and the function is explained for the given arguments.
 What the script itself prints goes to standard error.
@@ -28,7 +28,9 @@ CODES = ("loops", "llvm", "assembly")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="SCRIPT::FUNCTION", help="for example train.py::step")
     # For the help alone, see `parse`. The default keeps argparse from reporting them as required.
-    parser.add_argument("arguments", nargs="*", default=[], help="of the script, after --")
+    parser.add_argument(
+        "arguments", nargs="*", default=[], help="arguments of the script, after --"
+    )
     parser.add_argument(
         "--args",
         metavar="EXPRESSIONS",
@@ -37,12 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--call", type=int, default=1, metavar="N", help="explain the Nth call (default: the first)"
     )
-    parser.add_argument("--html", metavar="FILE", help="write a page that draws the graphs")
+    parser.add_argument("--html", metavar="FILE", help="write the explain page to FILE")
     parser.add_argument(
         "--stage",
         type=lambda name: name.replace("-", " "),
         choices=(*STAGES, *SECTIONS, *CODES),
-        help="print what one pass of the compiler made, one section of the report, or the kernels "
+        help="print the output of one compiler pass, one section of the report, or the kernels "
         "as loops, LLVM code or machine code",
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")

@@ -1,14 +1,14 @@
-"""Runs a Python program in which `mlx` is ingot, also in the Python processes that it starts.
+"""Run a Python program with ingot in place of `mlx`, also in Python processes that it starts.
 
-What follows `ingot run` is what would follow `python`: a script, `-m module`, `-c code` or `-` for
-standard input, after options of Python if need be, and then the program's own arguments. Nothing
-follows: an interactive session.
+The arguments are those of `python`: options of Python, then a script, `-m module`, `-c code` or `-`
+for standard input, then the program's own arguments. Without arguments it starts an interactive
+session.
 
-`ingot run --check-nan script.py` stops at the first operation that makes a NaN or an infinity of
-finite numbers, with the operation, its inputs' ranges and the line (`mx.debug_nans`).
+`ingot run --check-nan script.py` stops at the first operation that produces a NaN, or an infinity
+from finite numbers, and reports the operation, its inputs' ranges and the line (`mx.debug_nans`).
 
-Nothing is changed outside of these processes. A process that the program starts without its
-environment variable PYTHONPATH, or with Python's options -E, -I or -S, sees mlx as it is installed.
+Nothing outside these processes changes. A child process that does not inherit PYTHONPATH, or runs
+with Python's options -E, -I or -S, sees the installed mlx.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A tour of ingot in a minute: it compiles a function, looks at the kernel, races it against other
-libraries, and trains a network. Every number is measured while you watch.
+"""A one-minute tour of ingot: compile a function, look at its kernel, race it against other
+libraries, and train a network. Every number is measured while you watch.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "chapters",
         nargs="*",
         metavar="CHAPTER",
-        help=f"which of {', '.join(CHAPTERS)}; all by default",
+        help=f"one or more of {', '.join(CHAPTERS)} (default: all)",
     )
-    parser.add_argument("--quick", action="store_true", help="small sizes: to see that it runs")
+    parser.add_argument("--quick", action="store_true", help="small sizes, to check that it runs")
     parser.add_argument(
         "--svg", type=Path, metavar="FILE", help="also write the screen to an SVG file"
     )
@@ -65,11 +65,11 @@ def main(arguments: argparse.Namespace) -> int:
     unknown = [name for name in arguments.chapters if name not in CHAPTERS]
     if unknown:
         known = ", ".join(CHAPTERS)
-        print(f"ingot tour: there is no chapter {unknown[0]!r}, only {known}.", file=sys.stderr)
+        print(f"ingot tour: unknown chapter {unknown[0]!r}; choose from {known}.", file=sys.stderr)
         return 2
     if "chat" in arguments.chapters and not can_talk():
         print(
-            "ingot tour: there is no language model here; `ingot chat` fetches one.",
+            "ingot tour: no language model is installed; `ingot chat` downloads one.",
             file=sys.stderr,
         )
         return 1
@@ -101,6 +101,6 @@ def _tell(screen: Screen, chosen: list[str], quick: bool) -> None:
     screen.say(
         f"[dim]The tour took {time.perf_counter() - started:.0f} s.[/dim] Next: "
         f"[bold]{ingot} run your_mlx_program.py[/bold], [bold]{ingot} tour race[/bold] for one "
-        f"chapter, [bold]{ingot} chat[/bold] to talk with a language model, examples/README.md for "
-        "programs that train, README.md for the rest."
+        f"chapter, [bold]{ingot} chat[/bold] to talk to a language model, examples/README.md for "
+        "programs that train, README.md for everything else."
     )

@@ -49,7 +49,7 @@ def show_function(screen: Screen, quick: bool) -> None:
     again = _milliseconds(lambda: mx.eval(gelu(large)))
     screen.say(
         "Arrays are lazy. For a million numbers, calling gelu takes "
-        f"[bold]{1e6 * (noted - started):.0f} µs[/bold]: it only notes down what is to be done. "
+        f"[bold]{1e6 * (noted - started):.0f} µs[/bold]: it only records the operations. "
         "Asking for the values computes them: "
         f"[bold]{1e3 * (computed - noted):.1f} ms[/bold] the first time, when LLVM is loaded and "
         f"machine code made or read from disk, and [bold]{again:.1f} ms[/bold] the second."
@@ -86,7 +86,7 @@ def explain_kernel(screen: Screen, quick: bool) -> None:
     screen.blank()
     screen.say(
         f"{len(kernel.steps)} operations became [bold]one kernel[/bold]: one loop that "
-        "reads each number once, keeps what is between in registers, and writes each result once."
+        "reads each number once, keeps intermediate values in registers, and writes each result once."
     )
     screen.blank()
     screen.code(gelu)
@@ -146,8 +146,8 @@ def explain_misses(screen: Screen, quick: bool) -> None:
 
 def explain_error(screen: Screen, quick: bool) -> None:
     screen.say(
-        "While a function is compiled its arrays have no values yet. A program that asks for one "
-        "is told which, and what to do:"
+        "While a function is traced, its arrays have no values. Asking for one raises an error that "
+        "names it and suggests what to do:"
     )
     screen.blank()
     screen.code(look_inside)

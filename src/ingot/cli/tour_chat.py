@@ -22,7 +22,7 @@ def can_talk() -> bool:
 def talk(screen: Screen, quick: bool) -> None:
     """Asks the model of `ingot chat` a question, in a process in which mlx is ingot."""
     longest = "8" if quick else "100"
-    screen.say("mlx-lm runs on ingot as it is. This is SmolLM2 with 135 million weights of 4 bits:")
+    screen.say("mlx-lm runs on ingot unchanged. This is SmolLM2 with 135 million 4-bit weights:")
     screen.blank()
     screen.lines(f'ingot chat --prompt "{QUESTION}"', "bash")
     command = [sys.executable, "-m", "ingot", "chat", "--prompt", QUESTION, "--max-tokens", longest]
@@ -30,7 +30,7 @@ def talk(screen: Screen, quick: bool) -> None:
         done = subprocess.run(command, capture_output=True, text=True)
     said = done.stderr.strip().splitlines() or [""]
     if done.returncode != 0:
-        screen.say(f"It could not answer: {said[-1]}")
+        screen.say(f"The model failed: {said[-1]}")
         return
     screen.output(done.stdout.strip())
     screen.blank()

@@ -115,7 +115,7 @@ def show_result(screen: Screen, result: Result) -> None:
     for name, why in failed.items():
         screen.say(f"[dim]{NAMES[name][0]}: {escape(why)}")
     if absent:
-        screen.say(f"[dim]Not installed, hence not in the race: {'; '.join(absent)}.")
+        screen.say(f"[dim]Not installed: {'; '.join(absent)}.")
         screen.say(f"[dim]To add them: {command('pip')} install 'ingot-ml\\[bench]'.")
     ratio = ours / times["numpy memcpy"]
     what_it_shows = (

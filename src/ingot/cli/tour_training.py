@@ -79,7 +79,7 @@ def train(screen: Screen, quick: bool) -> None:
     screen.blank()
     difference = max(abs(a - b) / abs(a) for a, b in zip(before, after, strict=True))
     screen.say(
-        "The first five losses are the same both ways: "
+        "The first five losses are the same uncompiled and compiled: "
         + ", ".join(f"{loss:.5f}" for loss in after)
         + f" (they differ by {difference:.0e} of their size)."
     )

@@ -36,18 +36,28 @@ _HANDED_ON = ("PYTHONPATH", "INGOT_NUM_THREADS")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `mlx.launch`, and --threads and --raw."""
     add = parser.add_argument
-    add("-n", "--repeat-hosts", type=_positive, default=None, help="ranks per host; 1")
-    add("--hosts", default="127.0.0.1", help="host names, separated by commas; this machine")
+    add("-n", "--repeat-hosts", type=_positive, default=None, help="ranks per host (default: 1)")
+    add("--hosts", default="127.0.0.1", help="comma-separated host names (default: this machine)")
     add("--hostfile", help="a JSON file with hosts, as for mlx.launch")
     add("--backend", help="accepted: any, ring, mpi, nccl and jaccl all mean MPI")
-    add("--env", action="append", default=[], metavar="NAME=VALUE", help="a variable of the ranks")
+    add(
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="set an environment variable for the ranks",
+    )
     add("--cwd", help="the working directory of the ranks")
-    add("--python", help="the Python that runs scripts; this one")
+    add("--python", help="the Python that runs scripts (default: this one)")
     add("--mpi-arg", action="append", default=[], help="arguments for mpiexec itself")
-    add("--threads", type=_positive, help="threads of each rank; its share of the host's cores")
-    add("--raw", action="store_true", help="do not begin lines of output with their rank")
+    add(
+        "--threads",
+        type=_positive,
+        help="threads per rank (default: its share of the host's cores)",
+    )
+    add("--raw", action="store_true", help="do not prefix output lines with their rank")
     add("--verbose", action="store_true", help="print the command that starts the ranks")
-    add("--print-python", action="store_true", help="print the path of Python and do nothing")
+    add("--print-python", action="store_true", help="print the path of Python and exit")
     for ignored in ("--connections-per-ip", "--nccl-port"):
         add(ignored, type=int, help=argparse.SUPPRESS)
     add("-p", "--starting-port", type=int, help=argparse.SUPPRESS)
