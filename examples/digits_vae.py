@@ -34,7 +34,7 @@ class VAE(nn.Module):
             nn.Linear(64, hidden), nn.ReLU(), nn.Linear(hidden, 2 * LATENT)
         )
         self.decoder = nn.Sequential(nn.Linear(LATENT, hidden), nn.ReLU(), nn.Linear(hidden, 64))
-        # How far pixels are from where they are drawn. It is learned, too: it weighs the two parts
+        # How far pixels are from where they are drawn. It is learned too: it weighs the two parts
         # of the loss against each other.
         self.log_error = mx.array(0.0)
 

@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, settings
 os.environ.setdefault("INGOT_POISON_MEMORY", "1")
 
 # Where this was started with Ctrl-C ignored, as shells do in the background, programs that tests
-# start would ignore it, too.
+# start would ignore it too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

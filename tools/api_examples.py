@@ -108,7 +108,7 @@ def _of_mlx(text: str) -> str:
     return re.sub(r"\bingot\.(core|nn|optimizers|utils)\b", r"mlx.\1", text)
 
 
-# What MLX has, and answers differently: there it ends the default stream of the thread, too.
+# What MLX has, and answers differently: there it ends the default stream of the thread too.
 _DIFFERENT = {"clear_streams"}
 
 

@@ -4,7 +4,7 @@
     python tools/check_mathlib.py exp sin    # all 2^32 floats, in seconds per function
 
 Floats are compared with the library's own functions of doubles, which the tests compare with wider
-types still. The comparison is generated code, too: that is what makes 2^32 of them a matter of
+types still. The comparison is generated code too: that is what makes 2^32 of them a matter of
 seconds.
 """
 

@@ -30,7 +30,7 @@ CHUNKS_PER_THREAD = 4
 # odd_gelu_7x1023.
 MIN_THREAD_WORK = 1 << 14
 # Multiplications of a product of matrices that are worth another thread: some 10 us of one core.
-# Below it, NumPy's own call is made, too, which takes less time to prepare. matmul_small,
+# Below it, NumPy's own call is made too, which takes less time to prepare. matmul_small,
 # matmul_odd.
 MIN_PRODUCT_THREAD_WORK = 1 << 18
 # Multiplications of attention of few queries that are worth another thread: as many take some 20 us
@@ -97,7 +97,7 @@ MIN_BLOCKED_ELEMENTS = 1 << 18
 # call that fusion saves; of 32768 numbers 21 us, and exp of them 62 us. middle_chain, gelu_eager.
 MIN_FUSED_ELEMENTS = 1 << 13
 MIN_FUSED_NODE_ELEMENTS = 1 << 12
-# Evaluations after which a smaller graph is compiled, too. An op of a few elements takes about 2 us
+# Evaluations after which a smaller graph is compiled too. An op of a few elements takes about 2 us
 # by itself and a tenth of that in a program; compiling takes 7 ms for each node, or 1 ms for all if
 # the disk cache has it. So what a loop lost before it had a program is about what that costs.
 # small_chain.
@@ -221,7 +221,7 @@ MIN_SPLIT_COLUMN_ELEMENTS = 1 << 19
 LANES_PER_LOOP = 8
 # Bytes of all lanes of narrow columns, up to which rows are added to them in the order of memory:
 # rows of one lane after the other are short runs that are far apart. Measured on one thread, two
-# sums of a product of three arrays, which is written, too: 65,536 x 32 0.60 ms instead of 3.6,
+# sums of a product of three arrays, which is written too: 65,536 x 32 0.60 ms instead of 3.6,
 # 40,000 x 100 2.4 ms instead of 6.3. residual_training.
 MAX_LANES_BYTES = 1 << 15
 # Rows that a reduction along columns combines at once, divided by the steps it computes, twice as
@@ -374,7 +374,7 @@ MIN_ATTENTION_TASKS = 8
 # odd_gelu_1023x4097_strided.
 MAX_LAYOUTS = 16
 MIN_BYTES_FOR_A_LAYOUT = 64 << 20
-# Elements that a math function outside of fused graphs is computed for at a time, by a kernel for
+# Elements that a math function outside fused graphs is computed for at a time, by a kernel for
 # the next power of two: at most 16 kernels a function, and 4 MB of float32. No benchmark.
 MIN_MATH_KERNEL = 16
 MAX_MATH_KERNEL = 1 << 20

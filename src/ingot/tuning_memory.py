@@ -4,7 +4,7 @@
 # within it wherever it begins. gelu_memory.
 MIN_HUGE_PAGE_BYTES = 4 << 20
 # Smaller blocks share huge pages, in slots of 256 KiB, if what the last slot leaves unused is at
-# most this part of them: it is in memory, too. Measured, one thread of a Zen 4, sums of 60 matrices
+# most this part of them: it is in memory too. Measured, one thread of a Zen 4, sums of 60 matrices
 # of 1536 x 576 bfloat16, GB/s: 17.8 with pages of 4 KiB, 29.4 with huge ones; of 240 matrices of
 # 192 x 576 14 and 29. decoding_bfloat16.
 MIN_USE_PER_WASTE = 4

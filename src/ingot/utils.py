@@ -1,6 +1,6 @@
 """Functions on trees: nested lists, tuples and dicts whose leaves are arrays or anything else.
 
-A tree has a flat form, too: pairs of a path and a leaf, where the path joins the keys and positions
+A tree has a flat form too: pairs of a path and a leaf, where the path joins the keys and positions
 on the way to the leaf with dots, such as `layers.0.weight`. Weight files and optimizers use it.
 """
 

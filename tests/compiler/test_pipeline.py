@@ -153,7 +153,7 @@ def tape_of_call(function: Any, args: tuple[Any, ...]) -> Tape:
 def golden_text(stages: Stages) -> str:
     """Every form but the last, which is LLVM's business. A pass that hands a form on as it was is
     left out, so that a new pass shows only where it does something. How many iterations are worth a
-    thread depends on the code that is made of them, and is left out, too.
+    thread depends on the code that is made of them, and is left out too.
     """
     found = []
     before = ""

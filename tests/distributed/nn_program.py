@@ -41,7 +41,7 @@ def _mlp(hidden: int) -> tuple[list[np.ndarray], np.ndarray]:
 
 
 def tensor_parallel() -> None:
-    """Outputs sharded, then inputs sharded; an odd number of hidden units, too."""
+    """Outputs sharded, then inputs sharded; an odd number of hidden units too."""
     for hidden in (8 * SIZE, 8 * SIZE + 1):
         (w1, b1, w2, b2), x = _mlp(hidden)
 

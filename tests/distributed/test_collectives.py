@@ -20,7 +20,7 @@ def test_collectives_without_headers() -> None:
 
 
 def test_progress_without_a_watch() -> None:
-    """The thread of the watch calls MPI, too, and would hide that nothing else does."""
+    """The thread of the watch calls MPI too, and would hide that nothing else does."""
     program = "tests.distributed.collectives_program"
     passes(2, program, "messages_in_flight", INGOT_COLLECTIVE_TIMEOUT="0")
 

@@ -103,7 +103,7 @@ def check_layer(layer: Callable[[mx.array], mx.array], folder: Path) -> None:
     mx.export_function(file, layer, *arrays(mx, [(2, 3, 8)]), shapeless=True)
     for module in (mx, mlx):
         imported = module.import_function(file)
-        # MLX 0.32.4 crashes where a reduced axis has length 1, with files of its own, too.
+        # MLX 0.32.4 crashes where a reduced axis has length 1, with files of its own too.
         for shape in ((2, 3, 8), (5, 7, 8), (1, 1, 8))[: 3 if module is mx else 2]:
             agree(imported(*arrays(module, [shape])), layer(*arrays(mx, [shape])))
 

@@ -205,7 +205,7 @@ def _others(program: Program, with_mlx_compile: bool) -> list[tuple[str, Any, An
 
 
 def run(seeds: range, every: int) -> Statistics:
-    """Checks the programs of these seeds, every so many of them against MLX's compile, too."""
+    """Checks the programs of these seeds, every so many of them against MLX's compile too."""
     statistics = Statistics()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mx.RecompilationWarning)

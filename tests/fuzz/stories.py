@@ -57,7 +57,7 @@ class Story:
         """What rounding may add in a comparison with another library.
 
         A normalisation of features that are nearly equal divides by the root of `eps`, and its
-        gradients do, too: for 1e-5, rounding errors of either library grow to 6e-4.
+        gradients do too: for 1e-5, rounding errors of either library grow to 6e-4.
         """
         return 2e-3 if "Norm(" in self.definitions else 0
 

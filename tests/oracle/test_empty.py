@@ -23,7 +23,7 @@ from tests.oracle.test_compiled_ops_match_mlx import OPS, _arrays, _fill
 
 CASES_OF_AN_OP = 4
 
-# MLX takes any index of an axis without elements, and reads what is outside of the array.
+# MLX takes any index of an axis without elements, and reads what is outside the array.
 MLX_IS_NO_ORACLE = (
     "array.__getitem__",
     "array.__setitem__",

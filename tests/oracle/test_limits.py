@@ -50,7 +50,7 @@ def test_streams_belong_to_threads(kind: str, thread: Callable[..., Any]) -> Non
 
 
 def test_streams_that_all_threads_may_use() -> None:
-    """The default stream, too, and what was built on the stream of another thread can be evaluated:
+    """The default stream too, and what was built on the stream of another thread can be evaluated:
     MLX refuses that.
     """
     free, default = mx.new_thread_unsafe_stream(mx.cpu), mx.default_stream(mx.cpu)

@@ -214,7 +214,7 @@ def test_categorical_of_infinite_logits(
 
 @pytest.mark.parametrize("number", [0, 1, 2, 9, 1000, 300_000])
 def test_permutation(number: int, ours: ModuleType, theirs: ModuleType) -> None:
-    """The largest has equal bits among its words, whose order counts, too."""
+    """The largest has equal bits among its words, whose order counts too."""
     assert_same(ours, theirs, lambda mx: mx.random.permutation(number, key=key(mx)))
 
 

@@ -89,7 +89,7 @@ def test_scatter(data: st.DataObject, shape: tuple[int, ...], dtype: str) -> Non
 )
 @given(data=st.data(), shape=shapes(min_side=1, max_dims=3).filter(len))
 def test_at(name: str, ufunc: Any, data: st.DataObject, shape: tuple[int, ...]) -> None:
-    """`a.at[index].add(v)` applies every update, also where an index comes twice."""
+    """`a.at[index].add(v)` applies every update, even where an index comes twice."""
     actual, expected = data.draw(laid_out(shape))
     index = data.draw(mixed_index(shape))
     value = numbers(expected[index].shape, "int32", 50) % 3

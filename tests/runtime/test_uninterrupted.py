@@ -182,7 +182,7 @@ def test_functions_that_are_let_through_are_interrupted() -> None:
     seen: list[str] = []
 
     def function() -> None:
-        with uninterrupted():  # also by a signal that waited inside of them
+        with uninterrupted():  # also by a signal that waited inside them
             signal.raise_signal(signal.SIGINT)
             seen.append("inner")
         seen.append("never")

@@ -134,7 +134,7 @@ def assert_derivatives(
 
 
 def assert_same_derivatives(name: str, *points: Any, rounding: float = 1e-6) -> None:
-    """ingot's vjp in float32 equals MLX's, also where derivatives are infinite or NaN."""
+    """ingot's vjp in float32 equals MLX's, even where derivatives are infinite or NaN."""
     results = []
     for module in (mx, oracle):
         with oracle.stream(oracle.cpu):

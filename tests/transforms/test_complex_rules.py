@@ -1,7 +1,7 @@
 """Derivatives of every op that takes complex numbers, to second order, generated from the examples.
 
 Functions of complex numbers are seen as functions of two real ones each: what is checked holds for
-those that are not holomorphic, too. Both modes belong together in the real inner product; first
+those that are not holomorphic too. Both modes belong together in the real inner product; first
 derivatives equal differences of values, second ones differences of first ones. There is no complex
 dtype of double precision: differences of fourth order over long steps are near enough.
 """

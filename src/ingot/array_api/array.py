@@ -32,7 +32,7 @@ _KINDS = {
 
 
 def kind_of(dtype: Any) -> str:
-    """The kind of a dtype in the standard's words; `mx.float16` and `mx.bfloat16` have one, too."""
+    """The kind of a dtype in the standard's words; `mx.float16` and `mx.bfloat16` have one too."""
     for kind, dtypes in _KINDS.items():
         if dtype in dtypes:
             return kind

@@ -86,7 +86,7 @@ def explain_kernel(screen: Screen, quick: bool) -> None:
     screen.blank()
     screen.say(
         f"{len(kernel.steps)} operations became [bold]one kernel[/bold]: one loop that "
-        "reads each number once, keeps intermediate values in registers, and writes each result once."
+        "reads each number once, keeps intermediate values in registers, and writes each result."
     )
     screen.blank()
     screen.code(gelu)
@@ -146,8 +146,8 @@ def explain_misses(screen: Screen, quick: bool) -> None:
 
 def explain_error(screen: Screen, quick: bool) -> None:
     screen.say(
-        "While a function is traced, its arrays have no values. Asking for one raises an error that "
-        "names it and suggests what to do:"
+        "While a function is traced, its arrays have no values. Asking for one raises an error "
+        "that names it and suggests what to do:"
     )
     screen.blank()
     screen.code(look_inside)

@@ -159,7 +159,7 @@ class Screen:
 
     @contextmanager
     def working(self, what: str) -> Iterator[Callable[[str], None]]:
-        """Shows what is being done in the meantime; call the value to change that."""
+        """Shows what is being done meanwhile; call the value to change that."""
         if self.animated:
             with self.console.status(f"[dim]{escape(what)} ...") as status:
                 yield lambda text: status.update(f"[dim]{escape(text)} ...")

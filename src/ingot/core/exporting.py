@@ -125,7 +125,7 @@ def import_function(file: Any, return_metadata: bool = False) -> Any:
 
     Args:
         file: The path.
-        return_metadata: Whether to return the text that is stored in the file, too.
+        return_metadata: Whether to return the text that is stored in the file too.
 
     Returns:
         The function, which returns a tuple of arrays; or that and the text.

@@ -51,10 +51,10 @@ def install_as_mlx() -> Installation:
 
     The modules are the same objects: `mlx.core is ingot.core`. This works even if the real MLX is
     installed, but not once it has been imported. If the package `metalfaiss` is not installed, its
-    modules that `ingot.search` replaces can be imported, too.
+    modules that `ingot.search` replaces can be imported too.
 
     Python processes started by this one have to call it themselves; `ingot run` takes care of
-    those, too.
+    those too.
 
     Returns:
         An object with `uninstall()`, which is also a context manager that calls it on exit.

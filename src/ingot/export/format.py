@@ -117,7 +117,7 @@ def _read_spec(reader: Reader) -> Spec:
 
 
 def _read_entry(reader: Reader, constants: dict[int, Constant]) -> Entry:
-    """An entry; a constant that an earlier trace has, too, is there without its elements."""
+    """An entry; a constant that an earlier trace has as well comes without its elements."""
     identity = reader.identity()
     if reader.boolean():
         return _read_primitive(reader, identity)

@@ -7,7 +7,7 @@ an index), the outcome is recorded as a guard: a later call whose shapes violate
 again. A dimension never decays to a number silently, so a replay is never wrong.
 
 `Dimension` is not a subclass of int, because CPython reads the value of a subclass directly; it
-only claims to be one through `__class__`. Quotients are dimensions, too, which claim to be floats.
+only claims to be one through `__class__`. Quotients are dimensions too, which claim to be floats.
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ class Dimension:
         return _text(self)
 
     @property  # type: ignore[misc]
-    def __class__(self) -> type:  # isinstance(x.shape[0], int) holds, as it does outside of compile
+    def __class__(self) -> type:  # isinstance(x.shape[0], int) holds, as it does outside compile
         return type(self.value)
 
     # Uses of the number itself, which record a guard.

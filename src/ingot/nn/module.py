@@ -292,7 +292,7 @@ class Module(dict[str, Any]):
         """Exclude parameters from training: they get no gradients.
 
         Args:
-            recurse: Whether to do so in all modules in this one, too.
+            recurse: Whether to do so in all modules in this one too.
             keys: The names of the parameters to freeze, in each module; all by default.
             strict: Whether it is an error if no module has one of the keys.
 
@@ -316,7 +316,7 @@ class Module(dict[str, Any]):
         """Include parameters in training again; the opposite of `freeze`.
 
         Args:
-            recurse: Whether to do so in all modules in this one, too.
+            recurse: Whether to do so in all modules in this one too.
             keys: The names of the parameters to unfreeze, in each module; all by default.
             strict: Whether it is an error if no module has one of the keys.
 

@@ -1,7 +1,7 @@
 """How parameters are cut into shards, one for each process of a group.
 
-Where the length of an axis is no multiple of the number of processes, the first ones have one row
-more.
+If the length of an axis is not a multiple of the number of processes, the first ones get an extra
+row.
 """
 
 from __future__ import annotations

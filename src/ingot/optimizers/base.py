@@ -70,7 +70,7 @@ class Optimizer:
     def init(self, parameters: Tree) -> None:
         """Make the state of parameters that have none yet.
 
-        Taking a step does so, too. Call it to have the whole state before the first step.
+        Taking a step does so too. Call it to have the whole state before the first step.
 
         Args:
             parameters: A tree of parameters.

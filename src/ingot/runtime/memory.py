@@ -54,7 +54,7 @@ def get_array_buffer_size(*args: Any) -> int:
     Args:
         args: Arrays, or trees with arrays; other leaves do not count.
 
-    Views share the buffer that they are views of. A buffer counts whole, also where its arrays
+    Views share the buffer that they are views of. A buffer counts whole, even where its arrays
     cover a part of it.
     """
     sizes: dict[int, int] = {}

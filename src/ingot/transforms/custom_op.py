@@ -302,7 +302,7 @@ def _vectorised(
 def _mapped(rule: Callable[..., Any] | None, within: Batch) -> Callable[..., Any] | None:
     """`rule` for a batch: all its arrays have the batch axis first.
 
-    Arrays that the rule captured from the function being vectorised are batched, too.
+    Arrays that the rule captured from the function being vectorised are batched too.
     """
     if rule is None:
         return None

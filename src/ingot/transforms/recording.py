@@ -66,7 +66,7 @@ def record(
     outputs: Sequence[array], leaves: Sequence[Node], *, hoist: bool = False, trace: Any = None
 ) -> tuple[Recording, list[Node]]:
     """Records the computation of `outputs` from `leaves`; returns the nodes that it takes as
-    further inputs, too.
+    further inputs too.
 
     Those are the nodes, apart from the leaves, that the outputs depend on and whose values must not
     be fixed: nodes that another transform traces, and inputs of constants that are recomputed,

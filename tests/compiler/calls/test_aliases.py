@@ -115,7 +115,7 @@ def _add_nested(tree: dict[str, Any], holder: Holder, x: Any, single: Any = None
 
 
 def _shared_calls(function: Any, kind: str) -> list[Any]:
-    """What calls give with lists that are in the object, too, and with others by turns."""
+    """What calls give with lists that are in the object too, and with others by turns."""
     x, first, second = (mx.array([value, 1.0]) for value in (1.0, 2.0, 3.0))
     holder = Holder([first, first], mx.array([0.0, 0.0]))
     found = []

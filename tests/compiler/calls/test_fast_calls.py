@@ -1,4 +1,4 @@
-"""Calls that the native fast path answers: those that use implicit states, too."""
+"""Calls that the native fast path answers: those that use implicit states too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled functions inside of transforms, transforms inside of compiled functions, and both."""
+"""Compiled functions inside transforms, transforms inside compiled functions, and both."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def test_steps_over_other_inputs() -> None:
 
 def test_a_tape_of_nodes() -> None:
     x = mx.array([1.0])
-    y = x * 2  # made outside of a trace: a constant
+    y = x * 2  # made outside a trace: a constant
     tape = tape_of([], [y])
     assert tape.text() == "%0 = constant of 1 elements : float32[1]\nreturn %0"
     assert tape.steps[0].value is not None

@@ -54,7 +54,7 @@ def test_functions_are_as_numpy_has_them(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["log", "log1p", "arctanh", "arcsin", "arccosh", "sqrt"])
 def test_small_parts_are_accurate_too(name: str) -> None:
-    """Each part by itself, also where it is much smaller than the other."""
+    """Each part by itself, even where it is much smaller than the other."""
     generator = np.random.default_rng(1)
     parts = 10.0 ** generator.uniform(-12, 3, (2, 20_000)) * generator.choice([-1, 1], (2, 20_000))
     z = (parts[0] + 1j * parts[1]).astype(np.complex64)

@@ -75,7 +75,7 @@ def test_outputs_and_what_holds_a_varying_part_are_computed_in_each_iteration() 
 
 
 def test_what_is_kept_has_memory_of_its_own() -> None:
-    """A product after that with the fixed matrix needs memory, too."""
+    """A product after that with the fixed matrix needs memory too."""
 
     def function(h: mx.array, w: mx.array) -> list[mx.array]:
         new = mx.tanh(h @ w)

@@ -54,7 +54,7 @@ def test_threads_compile_at_the_same_time(threads: None, monkeypatch: pytest.Mon
     made: dict[str, bytes] = {}
 
     def compile_object(text: str) -> bytes:
-        together.wait()  # raises unless the others come, too
+        together.wait()  # raises unless the others come too
         data = made[text] = jit.compile_object(text)
         return data
 

@@ -1,4 +1,4 @@
-"""Inputs that nobody else holds give their memory to outputs; all others stay as they are."""
+"""Inputs that nothing else refers to give their memory to outputs; all others stay as they are."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_what_one_input_determines_is_kept() -> None:
     assert source.step.shape == (COLUMNS, LENGTH)
     assert writers == (0,)
     long, wide = own(numbers((3 * LENGTH, ROWS))), own(numbers((COLUMNS, 3 * LENGTH)))
-    assert kept_of(lambda x, w: x.T @ w.T, long, wide) == []  # the left operand is packed, too
+    assert kept_of(lambda x, w: x.T @ w.T, long, wide) == []  # the left operand is packed too
     assert kept_of(lambda x, w: x @ (w * 2).T, x, w) == []  # not an input
     halves = [y.astype(mx.bfloat16) for y in (x, w)]
     assert [source.step.shape for source, _ in kept_of(layer, *halves)] == [(COLUMNS, LENGTH)]

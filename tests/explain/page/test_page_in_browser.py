@@ -115,7 +115,7 @@ def test_boxes_can_be_clicked(open_page: Any, small_page: Path) -> None:
     assert f"test_page_in_browser.py:{line} in attention" in text
     assert "float32[32, 32]" in text
     assert "weights = mx.softmax(scores * 0.25, axis=-1)" in text
-    # what it is made of can be clicked, too, and the kernel that it runs in
+    # what it is made of can be clicked too, and the kernel that it runs in
     details.get_by_role("button", name="%10 Subtract").click()
     assert details.locator("h2").inner_text() == "Subtract"
     details.get_by_role("button", name="kernel 2").click()

@@ -144,7 +144,7 @@ def test_print_options() -> None:
 
 
 def test_shortened() -> None:
-    """In a process of its own: MLX mends reprlib, too."""
+    """In a process of its own: MLX mends reprlib too."""
     code = """
 import array, reprlib
 import {}.core as mx

@@ -215,7 +215,7 @@ def test_numpy_values() -> None:
 
 UPDATES = [
     ("uint8", "subtract", 10),
-    ("int32", "divide", 2),  # the reciprocal becomes an integer, too
+    ("int32", "divide", 2),  # the reciprocal becomes an integer too
     ("int32", "divide", 0.5),
     ("bool_", "subtract", 2),
     ("int32", "add", 1.5),

@@ -1,4 +1,4 @@
-"""Compositions as one node: on few elements, outside of transforms, with the same results."""
+"""Compositions as one node: on few elements, outside transforms, with the same results."""
 
 from __future__ import annotations
 

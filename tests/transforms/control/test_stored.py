@@ -1,4 +1,4 @@
-"""What bodies store outside of themselves: refused by name and undone, unless it has values."""
+"""What bodies store outside themselves: refused by name and undone, unless it has values."""
 
 from __future__ import annotations
 

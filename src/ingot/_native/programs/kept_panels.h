@@ -20,7 +20,7 @@ bool ingot_may_keep(PyObject *array);
 /* A new reference to the panels of an array; NULL, without an exception, if there are none. */
 PyObject *ingot_kept_panels(const KeptPanels *kept, PyObject *array);
 
-/* Notes that `panels` were computed from an array: keeps them if it was the input of the last run, too. */
+/* Notes that `panels` were computed from an array: keeps them if it was the input of the last run too. */
 void ingot_keep_panels(KeptPanels *kept, PyObject *array, PyObject *panels);
 
 /* Drops what was kept: by one program; for an array that is about to be changed, or that others may change from now on;

@@ -1,4 +1,4 @@
-"""Single-op programs: ops with loop nests of their own use them without `compile`, too.
+"""Single-op programs: ops with loop nests of their own use them without `compile` too.
 
 Input: an op whose role says so, and its NumPy inputs. Output: a program of that op alone, with the
 same bits as in any larger program.

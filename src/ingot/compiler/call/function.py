@@ -296,7 +296,7 @@ class CompiledFunction(FastCall, Generic[P, R]):
                     if traced.recipe is None and traced.tape.outputs:
                         self._remember(known, instance)
                     return self._run_with_state(call, instance, known.arrays)
-            # Another thread changed a state in the meantime: find what fits it now. The call is
+            # Another thread changed a state meanwhile: find what fits it now. The call is
             # counted once.
             if is_hit:
                 counts.add_hit(-1)

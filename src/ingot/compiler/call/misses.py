@@ -168,7 +168,7 @@ class Misses:
     # Traces
 
     def _trace_for_some_lengths(self, call: Call, contents: Contents, axes: Axes) -> Trace | None:
-        """A trace that is valid for other lengths of these axes, too."""
+        """A trace that is valid for other lengths of these axes too."""
         try:
             traced = self.trace(call, contents, axes)
         except Exception as error:  # the trace with numbers raises it again, if it is the user's

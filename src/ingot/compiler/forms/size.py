@@ -6,7 +6,7 @@ quotients, remainders and the like. Arithmetic on sizes gives sizes. A compariso
 the same for all admissible shapes is decided by proof; any other is decided for the example at
 hand, the `hint`, and recorded (`sizes.py`) as a condition on shapes, so that the program is valid
 for all shapes that satisfy the conditions. Where a number is required, the size becomes one, which
-is a condition, too.
+is a condition too.
 
 Like the dimensions of `graph/dimension.py`, sizes claim to be ints. Dimensions record what a user's
 function did with lengths; sizes serve the compiler, which reasons about them.

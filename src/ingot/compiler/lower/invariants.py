@@ -1,10 +1,10 @@
-"""Bodies of loops: their loop-invariant instructions, and the loops and branches inside of them.
+"""Bodies of loops: their loop-invariant instructions, and the loops and branches inside them.
 
 Weights that a recurrent layer multiplies by are packed into panels, converted or copied in each
 iteration, always with the same result. Such instructions are moved to the front, where the loop
 runs them in its first iteration only; planning keeps what they write for the others.
 
-Loops and branches in a body are instructions of its program if what they run is native, too. It is
+Loops and branches in a body are instructions of its program if what they run is native too. It is
 compiled here, so that lowering knows whether anything is left to the host: native code repeats a
 body without host steps.
 """

@@ -25,7 +25,7 @@ class Layout:
 def layout_of_view(step: Step, strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]] | None:
     """Offset and strides in bytes of a view of a value with the given strides; None if only a copy
     can be viewed that way. An empty view has its source's address, because the address of its first
-    element might lie outside of the source's memory.
+    element might lie outside the source's memory.
     """
     if size_of(step.shape) == 0:
         return 0, contiguous(step.shape, step.dtype.size)

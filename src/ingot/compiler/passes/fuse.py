@@ -383,7 +383,7 @@ class _Fuser:
         return self.available[step] if part is None else part.level + 1
 
     def _read(self, step: Step, reader: _Part | None = None) -> None:
-        """Notes that something outside of a step's group reads it."""
+        """Notes that something outside a step's group reads it."""
         part = self.part_of.get(step)
         if part is not None and part is not reader:
             part.is_read = True

@@ -46,6 +46,6 @@ def _is_late(step: Step, users: list[Step]) -> bool:
     return (
         isinstance(step.op, Map)
         and step.op.upcasts(*step.inputs)
-        # those read their inputs element by element inside of kernels
+        # those read their inputs element by element inside kernels
         and all(isinstance(user.op, (Map, Reduce)) for user in users)
     )

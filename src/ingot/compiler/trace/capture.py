@@ -43,7 +43,7 @@ class Snapshot:
         Args:
             roots: The trees.
             values: The numbers of roots whose arrays belong to the caller: what is done to such an
-                array itself stays inside of the function, unless it is in a container that can
+                array itself stays inside the function, unless it is in a container that can
                 change.
         """
         self._paths: dict[int, Path] = {}
@@ -58,7 +58,7 @@ class Snapshot:
     def _remember(self, item: Any, path: Path, is_own: bool) -> None:
         found = kind(item)
         if not is_own:
-            self.own.discard(id(item))  # it is also where changes are visible
+            self.own.discard(id(item))  # changes are visible there as well
         if id(item) in self._paths or found is Kind.CONSTANT:
             return
         self._paths[id(item)] = path

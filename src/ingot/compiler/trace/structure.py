@@ -78,7 +78,7 @@ class _ShortRepr(Repr):
     """Texts of values that may be long. They must not evaluate arrays or print whole models."""
 
     def repr1(self, x: Any, level: int) -> str:
-        """The text of a value inside of others."""
+        """The text of a value inside others."""
         if isinstance(x, array):
             return f"{x.dtype.name}{shape_text(x.shape)}"
         if _native.has_attributes(x):
@@ -116,7 +116,7 @@ Path = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Name:
-    """The display name of a value: `params`["w"][0], or `self.layers[0].weight` inside of
+    """The display name of a value: `params`["w"][0], or `self.layers[0].weight` inside
     objects.
     """
 
@@ -218,7 +218,7 @@ def children(item: Any) -> Iterator[tuple[Any, Any]]:
 class Mode:
     """The rules by which objects are traversed, as in `_native/calls/structure.h`."""
 
-    in_place: bool = False  # inside of objects and captured containers
+    in_place: bool = False  # inside objects and captured containers
     lenient: bool = False  # foreign values are an error only where they are read
     any_object: bool = False  # objects of all classes are traversed
 
@@ -234,13 +234,11 @@ INSIDE = Mode(in_place=True, lenient=True)
 class Contents:
     """The contents of the arguments of a call, in the order of its signature."""
 
-    arrays: list[tuple[Name, array, bool]] = field(
-        default_factory=list
-    )  # True: inside of an object
+    arrays: list[tuple[Name, array, bool]] = field(default_factory=list)  # True: inside an object
     objects: list[tuple[Name, Any]] = field(default_factory=list)
     constants: list[tuple[Name, Any]] = field(default_factory=list)
     refused: list[tuple[Name, str, Any]] = field(default_factory=list)  # it "is" or "holds" what
-    kept: dict[int, Any] = field(default_factory=dict)  # lists and dicts inside of objects
+    kept: dict[int, Any] = field(default_factory=dict)  # lists and dicts inside objects
     _seen: set[int] = field(default_factory=set)
 
     def add(self, item: Any, name: Name, mode: Mode) -> None:
@@ -303,7 +301,7 @@ class Contents:
             self.add(child, name.then(item, step), mode)
 
     def _keep(self, item: Any) -> None:
-        """Records that a container of the arguments is also inside of an object, with all its
+        """Records that a container of the arguments is also inside an object, with all its
         contents.
         """
         if isinstance(item, array):

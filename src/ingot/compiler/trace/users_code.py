@@ -24,7 +24,7 @@ def _libraries() -> tuple[str, ...]:
 
 
 def _is_users_file(file: str | None) -> bool:
-    """Whether a file, if it is one, is outside of the package folders."""
+    """Whether a file, if it is one, is outside the package folders."""
     return file is None or not file.startswith(("<frozen", *_libraries()))
 
 

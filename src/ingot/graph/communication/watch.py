@@ -99,7 +99,7 @@ class Watch:
                 self.world.isend(answer, source, _ANSWER).Free()
 
     def line(self) -> str:
-        """Where the user's program is: the innermost line of the main thread outside of ingot."""
+        """Where the user's program is: the innermost line of the main thread outside ingot."""
         frame = sys._current_frames().get(self.main)
         while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
             frame = frame.f_back

@@ -1,1 +1,1 @@
-"""Numerics outside of compiled kernels: NumPy, BLAS and the C library."""
+"""Numerics outside compiled kernels: NumPy, BLAS and the C library."""

@@ -17,7 +17,7 @@ from ingot.graph.dtype import float16
 
 __all__ = ["exact_reciprocal"]
 
-NORMAL = 2.0**-126, 2.0**126  # divisors whose reciprocals are normal, too
+NORMAL = 2.0**-126, 2.0**126  # divisors whose reciprocals are normal too
 
 
 @lru_cache(maxsize=256)

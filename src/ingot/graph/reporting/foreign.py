@@ -140,7 +140,7 @@ HINTS = {
 
 
 class MissingNames:
-    """The `__getattr__` of a public module. `hints` serve `install_as_mlx`, too, which names the
+    """The `__getattr__` of a public module. `hints` serve `install_as_mlx` too, which names the
     module differently.
     """
 

@@ -18,7 +18,7 @@ class Assemble(Op, role=True):
     """Inputs copied to slices of the result: joining, padding, updating slices.
 
     Write `slices`. Every element of the result is in a slice; where slices overlap, the last one
-    counts. Write `boxes`, too, if slices have no gaps, and set `disjoint` if they never overlap:
+    counts. Write `boxes` too, if slices have no gaps, and set `disjoint` if they never overlap:
     then loops read the inputs in place, or write them where they belong, without copies.
     """
 

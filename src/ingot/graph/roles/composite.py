@@ -19,7 +19,7 @@ _TRACED = "transforms trace the array operations that it is composed of"
 class Composite(Tiled, role=True):
     """A composition of array operations on few elements, as one node.
 
-    Write `compose`, which builds it from arrays. Functions build such an op only outside of
+    Write `compose`, which builds it from arrays. Functions build such an op only outside
     transforms and compiled functions, which trace through `compose`, so it needs no other rules
     than `infer`.
     """

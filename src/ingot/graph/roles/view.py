@@ -18,7 +18,7 @@ class View(Op, role=True):
     """The elements of the one input under other strides. Views move no memory.
 
     Write `layout`, and set `keeps_order` or `broadcasts` where they hold: the fuser keeps such
-    views inside of loops.
+    views inside loops.
     """
 
     keeps_order: ClassVar[bool] = False  # the elements in row-major order are the input's

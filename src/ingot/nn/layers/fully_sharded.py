@@ -20,8 +20,8 @@ Group = mx.distributed.Group
 class _Gathering:
     """Gathers the whole parameters of a module from the shards of all processes, in one message.
 
-    Shards differ by a row where a length is no multiple of the number of processes, so messages are
-    padded to that of the longest.
+    Shards differ by a row if a length is not a multiple of the number of processes, so messages
+    are padded to the longest.
     """
 
     def __init__(self, shapes: list[tuple[int, ...]], group: Group, dtype: mx.Dtype | None) -> None:

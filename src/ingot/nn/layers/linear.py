@@ -72,7 +72,7 @@ class Linear(Module):
             group_size: The number of weights that share a scale; see `mx.quantize`.
             bits: The number of bits per weight.
             mode: The mode of quantisation.
-            quantize_input: Whether inputs are quantised, too: modes nvfp4 and mxfp8.
+            quantize_input: Whether inputs are quantised too: modes nvfp4 and mxfp8.
         """
         if not quantize_input:
             return QuantizedLinear.from_linear(self, group_size, bits, mode)

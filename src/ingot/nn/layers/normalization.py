@@ -24,7 +24,7 @@ class LayerNorm(Module):
         dims: The number of features, along the last axis.
         eps: Added to the variance for numerical stability.
         affine: Whether to learn scales, initially 1.
-        bias: Whether to learn shifts, too, initially 0.
+        bias: Whether to learn shifts too, initially 0.
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class BatchNorm(Module):
         momentum: The share of a new batch in the running averages.
         affine: Whether to learn scales and shifts, initially 1 and 0.
         track_running_stats: Whether to keep running averages. Without, evaluation mode takes mean
-            and variance of the input, too.
+            and variance of the input too.
     """
 
     _always_frozen = frozenset({"running_mean", "running_var"})

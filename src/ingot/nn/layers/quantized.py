@@ -33,7 +33,7 @@ def quantize(
         group_size: The number of weights that share a scale; see `mx.quantize`.
         bits: The number of bits per weight.
         mode: The mode of quantisation.
-        quantize_input: Whether linear layers quantise their inputs, too: modes nvfp4 and mxfp8.
+        quantize_input: Whether linear layers quantise their inputs too: modes nvfp4 and mxfp8.
         class_predicate: A function of the path of a layer and the layer that says whether it is
             quantised, or with which arguments of `to_quantized`.
     """

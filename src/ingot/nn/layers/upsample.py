@@ -28,7 +28,7 @@ class Upsample(Module):
         align_corners: Whether the first and the last elements of input and result are at the same
             positions, when interpolating. Otherwise the edges of the elements are.
         antialias: Whether to widen the filter when lengths shrink, when interpolating. With
-            "cubic", this chooses the coefficient -0.5 instead of -0.75, too.
+            "cubic", this chooses the coefficient -0.5 instead of -0.75 too.
     """
 
     def __init__(

@@ -36,7 +36,7 @@ def scaled_dot_product_attention(
     """Attention of several heads: `softmax(scale * q @ k.T) @ v`.
 
     Long sequences are computed in blocks of queries, so that memory does not grow with their
-    square; their gradient is, too. Compiled, so are shorter ones, all but a few queries.
+    square; their gradient is too. Compiled, so are shorter ones, all but a few queries.
 
     Args:
         q: Queries (B, heads, queries, D).

@@ -304,7 +304,7 @@ def all_sum(x: Any, *, group: Group | None = None, stream: StreamLike = None) ->
         group: The group, all processes by default.
         stream: The stream or device to run on.
     """
-    # For small arrays Python takes longest, so that outside of transforms there is just one call.
+    # For small arrays Python takes longest, so that outside transforms there is just one call.
     op = (group or connected.group or _NOBODY)._ops.get(AllSum)
     result = None if op is None or type(x) is not array else like_input(op, x, stream, order)
     return _reduced(AllSum, x, group, stream) if result is None else result
@@ -329,7 +329,7 @@ def all_max(x: Any, *, group: Group | None = None, stream: StreamLike = None) ->
         group: The group, all processes by default.
         stream: The stream or device to run on.
     """
-    # For small arrays Python takes longest, so that outside of transforms there is just one call.
+    # For small arrays Python takes longest, so that outside transforms there is just one call.
     op = (group or connected.group or _NOBODY)._ops.get(AllMax)
     result = None if op is None or type(x) is not array else like_input(op, x, stream, order)
     return _reduced(AllMax, x, group, stream) if result is None else result
@@ -343,7 +343,7 @@ def all_min(x: Any, *, group: Group | None = None, stream: StreamLike = None) ->
         group: The group, all processes by default.
         stream: The stream or device to run on.
     """
-    # For small arrays Python takes longest, so that outside of transforms there is just one call.
+    # For small arrays Python takes longest, so that outside transforms there is just one call.
     op = (group or connected.group or _NOBODY)._ops.get(AllMin)
     result = None if op is None or type(x) is not array else like_input(op, x, stream, order)
     return _reduced(AllMin, x, group, stream) if result is None else result

@@ -168,7 +168,7 @@ class StopGradient(_Identity, Map):
 
 @dataclass(frozen=True)
 class Contiguous(_Identity, Host):
-    """Its input in row-major order; with `allow_col_major`, column-major will do, too."""
+    """Its input in row-major order; with `allow_col_major`, column-major will do too."""
 
     allow_col_major: bool
 

@@ -198,7 +198,7 @@ class Erf(Elementwise):
 
 
 class ErfInv(Elementwise):
-    """The inverse of the error function; NaN outside of [-1, 1]."""
+    """The inverse of the error function; NaN outside [-1, 1]."""
 
     name = "erfinv"
     approximate = FLOATING
@@ -239,7 +239,7 @@ def exp(a: Any, /, *, stream: StreamLike = None) -> array:
 
 
 def expm1(a: Any, /, *, stream: StreamLike = None) -> array:
-    """exp(a) - 1, accurate also where a is near 0."""
+    """exp(a) - 1, accurate even where a is near 0."""
     return _expm1(a, stream)
 
 
@@ -259,7 +259,7 @@ def log10(a: Any, /, *, stream: StreamLike = None) -> array:
 
 
 def log1p(a: Any, /, *, stream: StreamLike = None) -> array:
-    """log(1 + a), accurate also where a is near 0."""
+    """log(1 + a), accurate even where a is near 0."""
     return _log1p(a, stream)
 
 

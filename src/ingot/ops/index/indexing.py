@@ -352,7 +352,7 @@ def take(
         stream: The stream or device to run on.
 
     Returns:
-        `a` with the axis replaced by the axes of the indices. Indices outside of the axis raise
+        `a` with the axis replaced by the axes of the indices. Indices outside the axis raise
         IndexError: an int at once, an array when it is evaluated.
     """
     require_array("take", a)

@@ -1,4 +1,4 @@
-"""Compositions as one node where that is faster: on few elements, outside of transforms."""
+"""Compositions as one node where that is faster: on few elements, outside transforms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["composed"]
 
 def composed(op: Composite, *inputs: array, stream: StreamLike = None) -> array:
     """The result of a composition whose first input has about that many elements: one node for few
-    of them; otherwise, or inside of a transform or a compiled function, the ops it is composed of.
+    of them; otherwise, or inside a transform or a compiled function, the ops it is composed of.
     """
     if not _native.in_tracing() and inputs[0].size <= MAX_COMPOSITE_ELEMENTS:
         return apply(op, *inputs, stream=stream)

@@ -1,4 +1,4 @@
-"""The expansion of gathers and scatters in compiled programs: indexed loads inside of kernels.
+"""The expansion of gathers and scatters in compiled programs: indexed loads inside kernels.
 
 Before any element is loaded, a kernel checks whether all indices are in bounds; if not,
 `CheckedIndex` raises the error that the ops themselves raise. The indices it returns are safe.

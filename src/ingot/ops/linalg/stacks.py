@@ -25,7 +25,7 @@ Argument = tuple[np.ndarray, int, bool]
 
 def is_stack(x: np.ndarray) -> bool:
     """Whether the functions below take a stack: of real matrices that one thread decomposes. Small
-    ones alone are such stacks, too, so that vectors have the same signs in a stack and alone.
+    ones alone are such stacks too, so that vectors have the same signs in a stack and alone.
     """
     longest = max(x.shape[-2:])
     return (
@@ -171,7 +171,7 @@ def qr_of_stack(x: np.ndarray) -> Any:
 
 def solved_stack(a: np.ndarray, b: np.ndarray | None) -> np.ndarray:
     """The solutions of a @ x = b, or the inverses of `a`."""
-    if b is None:  # the memory of the solution is its transpose, too
+    if b is None:  # the memory of the solution is its transpose too
         matrices, count, length, _ = _flat(a)
         solution = np.zeros(matrices.shape, a.dtype)
         solution[:, np.arange(length), np.arange(length)] = 1

@@ -221,7 +221,7 @@ def conv1d(
     Returns:
         An array of shape (N, ..., O).
     """
-    if isinstance(input, array) and input.ndim > _MIN_AXES + 2:  # MLX takes more axes, too
+    if isinstance(input, array) and input.ndim > _MIN_AXES + 2:  # MLX takes more axes too
         return conv_general(input, weight, stride, padding, dilation, 1, groups, stream=stream)
     return _forward("conv1d", 1, input, weight, stride, padding, dilation, groups, stream)
 

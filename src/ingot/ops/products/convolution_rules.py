@@ -1,7 +1,7 @@
 """The ops behind all convolutions, with their rules.
 
 `Convolution` does not flip filters, and its parameters include the lengths of its result rather
-than the padding after the input: everything outside of the input is 0. Its VJP for the input is a
+than the padding after the input: everything outside the input is 0. Its VJP for the input is a
 convolution with reversed filters and with stride and input dilation exchanged. Its VJP for the
 filters is `ConvolutionByFilters`, whose own derivatives are convolutions.
 """

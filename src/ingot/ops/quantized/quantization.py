@@ -57,7 +57,7 @@ _DEFAULTS = {
     "mxfp8": Scheme("mxfp8", 32, 8),
     "nvfp4": Scheme("nvfp4", 16, 4),
 }
-_SMALLEST_SCALE = 1e-7  # of affine groups, so that constant groups have one, too
+_SMALLEST_SCALE = 1e-7  # of affine groups, so that constant groups have one too
 _SCALE_OF_ONE = 127  # the code of the scale 2 ** 0
 _LARGEST_NVFP4 = 448.0 * 6.0  # the largest product of a scale and a code
 

@@ -5,7 +5,7 @@ generator is Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror, Shaw: Parallel 
 easy as 1, 2, 3; 2011): a cipher, applied to counters. One application makes two words, and MLX puts
 the first words of all of them before all of the second. So a word depends on nothing but its key,
 its position and the number of words, and the same key gives the same words as in MLX. In compiled
-programs each word is computed from its position, inside of the kernel that uses it.
+programs each word is computed from its position, inside the kernel that uses it.
 """
 
 from __future__ import annotations

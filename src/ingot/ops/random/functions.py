@@ -8,7 +8,7 @@ float64 emulates: the product of two float32 is exact there, and double rounding
 fewer than one number in 10^7.
 
 Native code has FMA and a logarithm with the bits of the GNU C library's, so there they are the same
-step by step. log1p and erf, which are rarely used, stay outside of kernels.
+step by step. log1p and erf, which are rarely used, stay outside kernels.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def sum_of_slices(earlier: array, share: array) -> array | None:
 
 
 def _range(node: Node) -> tuple[int, int, int, Node] | None:
-    """The axis, start and stop of the range outside of which an array is zero, and what is in it;
+    """The axis, start and stop of the range outside which an array is zero, and what is in it;
     None if it is not of this kind.
     """
     op: Any = node.op

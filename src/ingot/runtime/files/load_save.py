@@ -167,7 +167,7 @@ def load(
     Args:
         file: A path or an open file.
         format: "npy", "npz", "safetensors" or "gguf"; by default what the file's name ends with.
-        return_metadata: Whether to return the metadata of a .safetensors or .gguf file, too.
+        return_metadata: Whether to return the metadata of a .safetensors or .gguf file too.
         stream: The stream or device to run on.
 
     Returns:

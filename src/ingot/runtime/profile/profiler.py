@@ -56,7 +56,7 @@ class Profile:
     """Time and bytes by kernel, BLAS call, host step and op, with the user's lines.
 
     It sees everything that runs in the process while its block runs, in all threads; profiles
-    inside of others, and of several threads, each see all of it. Leaving the block waits for what
+    inside others, and of several threads, each see all of it. Leaving the block waits for what
     `async_eval` began. Arrays that are still lazy then are not computed and not counted.
     """
 

@@ -176,7 +176,7 @@ def branched(
 def switch(index: int | array, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
     """Calls one of several functions, chosen by an index.
 
-    Outside and inside of `compile` and the transforms only the chosen one is computed; under
+    Outside and inside `compile` and the transforms only the chosen one is computed; under
     `vmap` over the index all are, and the results are selected.
 
     Args:
@@ -214,7 +214,7 @@ def cond(
 ) -> Any:
     """Calls one of two functions, depending on a condition.
 
-    Outside and inside of `compile` and the transforms only the chosen one is computed; under
+    Outside and inside `compile` and the transforms only the chosen one is computed; under
     `vmap` over the condition both are, and the results are selected.
 
     Args:

@@ -4,7 +4,7 @@ A product of a slice and a fixed matrix, a math function of a slice, or elements
 indices in a slice, do not wait for the steps before. Before the loop it is one large product
 instead of many of a few rows, and a kernel that threads share and that fills vectors however short
 a slice is. The loop then takes the results as slices. This happens before any derivative is taken,
-so gradients of such values are computed for all steps at once, too.
+so gradients of such values are computed for all steps at once too.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def hoisted(
 
     Args:
         outputs: What the body returns.
-        carries: The leaves that change from step to step, or have no value outside of the loop.
+        carries: The leaves that change from step to step, or have no value outside the loop.
         leaves: The leaves of the slices.
         slices: The arrays that are cut, along their first axes.
         steps: The number of slices.

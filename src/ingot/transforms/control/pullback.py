@@ -5,7 +5,7 @@ backward pass reads (the residuals), and the body of the backward pass. The rule
 the cotangents of one step; the graph is cut where nodes that depend on cotangents read nodes that
 do not. Values on the cut that differ from step to step are saved, except for those that the
 backward pass can cheaply rematerialise from slices, other residuals, and loop invariants. Values on
-the cut that are loop-invariant are computed once, outside of the loop.
+the cut that are loop-invariant are computed once, outside the loop.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class LoopTangents:
 def loop_tangents(
     body: Body, carries: int, tangents: Sequence[array | None], inputs: Sequence[array]
 ) -> LoopTangents:
-    """The body of a loop that carries tangents, too. A carry without an initial tangent may get one
+    """The body of a loop that carries tangents too. A carry without an initial tangent may get one
     from another carry in any step: then it starts at zero.
     """
     varies = [

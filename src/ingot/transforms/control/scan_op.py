@@ -165,7 +165,7 @@ class ScanLoop(Control):
 
 
 class _Interleaved:
-    """The order of inputs and outputs of a loop that carries tangents, too."""
+    """The order of inputs and outputs of a loop that carries tangents too."""
 
     def __init__(self, scan: ScanLoop, flags: tuple[Any, Any, Any]) -> None:
         self.scan = scan

@@ -1,4 +1,4 @@
-"""Detects, refuses and undoes what a traced function changes outside of itself.
+"""Detects, refuses and undoes what a traced function changes outside itself.
 
 A body is called once, on placeholders. Placeholders that it stores in objects, containers and
 variables outside would stay there without values. So every container that the function reaches

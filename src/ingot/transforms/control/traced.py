@@ -277,7 +277,7 @@ def run(
 def _refuse_updates(
     name: str, function: Callable[..., Any], recorder: SourceRecorder, outside: Outside
 ) -> None:
-    """Raises ValueError if the function replaced arrays outside of it by others that it computed
+    """Raises ValueError if the function replaced arrays outside it by others that it computed
     from them, after restoring them.
     """
     updated = {

@@ -43,7 +43,7 @@ def test_uninitialised_stack_memory_shows() -> None:
 
 
 def test_lanes_behind_a_limit_are_not_accessed() -> None:
-    """Even the first may be outside of the buffer, as in a block of columns behind the last."""
+    """Even the first may be outside the buffer, as in a block of columns behind the last."""
     b = NestBuilder()
     x = b.buffer("x", float32, (5,), (4,), 0)
     out = b.buffer("out", float32, (16,), (4,), 1)

@@ -26,5 +26,5 @@ def test_tiles_are_wide_enough_and_many_enough() -> None:
     assert tile_width(10 * MAX_TILE_COLUMNS * MIN_COLUMN_TILES, 1) == MAX_TILE_COLUMNS
     for columns in (17, 1000, 4096, 100_000):
         assert min(columns, MIN_TILE_COLUMNS) <= tile_width(columns, 1) <= MAX_TILE_COLUMNS
-    # blocks of rows are for threads to share, too
+    # blocks of rows are for threads to share too
     assert tile_width(MAX_TILE_COLUMNS, MIN_COLUMN_TILES) == MAX_TILE_COLUMNS

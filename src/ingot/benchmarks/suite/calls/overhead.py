@@ -81,7 +81,7 @@ def _chains(length: int) -> Contenders:
     }
 
 
-WARM_UP = 2100  # evaluations, after which small graphs have a program, too
+WARM_UP = 2100  # evaluations, after which small graphs have a program too
 HALF = {"mlx": 0.5, "jax": 0.5, "torch": 0.5}
 
 

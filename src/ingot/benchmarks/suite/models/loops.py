@@ -1,4 +1,4 @@
-"""Loops inside of compiled functions: `mx.scan` and its kin against `jax.lax`."""
+"""Loops inside compiled functions: `mx.scan` and its kin against `jax.lax`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """An interpreter of loop nests in NumPy: the reference for machine code in tests.
 
-Every access is checked: an index outside of its buffer, even a negative one, raises IndexError.
+Every access is checked: an index outside its buffer, even a negative one, raises IndexError.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ __all__ = ["integer_power", "power", "rsqrt"]
 
 LOG_2 = 0.6931471805599453
 LOG2_E = 1.4426950408889634
-# Polynomials that are accurate enough for floats serve in double, too, if the result is a float.
+# Polynomials that are accurate enough for floats serve in double too, if the result is a float.
 SHORT_EXPONENTIAL = Polynomial(double=EXPONENTIAL.single)
 TWO_THIRDS = 0.6666666666666666
 TWO_THIRDS_REST = 3.700743415417188e-17

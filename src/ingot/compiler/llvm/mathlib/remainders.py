@@ -49,7 +49,7 @@ def _single_rest(a: Number, b: Number) -> Number:
     """The remainder of positive floats with a >= b, in double.
 
     Mantissas have 24 bits there, products of two 48, and remainders by rounded quotients are exact
-    but may lie a little outside of 0 to B, which does no harm before the last one.
+    but may lie a little outside 0 to B, which does no harm before the last one.
     """
     above, below = a.double(), b.double()
     # As numbers of 24 bits, the lower 29 of doubles that were floats being 0

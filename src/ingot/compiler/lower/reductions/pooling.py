@@ -1,6 +1,6 @@
 """Pooling and its gradient: nests that read windows in place, several vectors of channels at once.
 
-The loops over the taps of a window run over its elements inside of the image, so padding costs
+The loops over the taps of a window run over its elements inside the image, so padding costs
 nothing. The gradient of a maximum reads a window three times while it is in L1: for its largest
 element, for the number of elements that equal it, and to add its share of the cotangent to each of
 them. Windows that overlap add to the same elements, so one iteration of the parallel loop has all
@@ -48,7 +48,7 @@ class _Axis(NamedTuple):
 
 
 class _Span(NamedTuple):
-    """The taps of a window along an axis that are inside of the image: `begin` up to the least of
+    """The taps of a window along an axis that are inside the image: `begin` up to the least of
     `ends`, counted from `start`.
     """
 
@@ -165,7 +165,7 @@ class _PoolingNest:
     # Loops
 
     def span(self, axis: _Axis, number: Affine) -> _Span:
-        """The taps of a window inside of the image."""
+        """The taps of a window inside the image."""
         start = number * axis.step - axis.padding
         begin = affine(0)
         if axis.padding:  # max(0, -start)

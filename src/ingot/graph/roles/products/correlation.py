@@ -31,7 +31,7 @@ class Correlation(Tiled, role=True):
 
     Write a frozen dataclass with these fields, the property `geometry` and the rules. Taps
     outside the input read 0. There are loop nests for float dtypes and known lengths, which all but
-    small ones run through without `compile`, too; the rest is a host step.
+    small ones run through without `compile` too; the rest is a host step.
     """
 
     groups: int

@@ -35,7 +35,7 @@ class Pooling(Tiled, role=True):
     """Images (N, ..., C) give one element for each window and channel: (N, *counts, C).
 
     Write a frozen dataclass with these fields, and the rules. There are loop nests for float dtypes
-    and known lengths, which all but small ones run through without `compile`, too.
+    and known lengths, which all but small ones run through without `compile` too.
     """
 
     kind: str  # "max", where padding is never the largest element, or "mean", where it is 0

@@ -103,7 +103,7 @@ def test_half_precision_is_computed_in_float32(dtype: mx.Dtype) -> None:
     rounded, *arrays = [np.array(x.astype(mx.float32)) for x in halves]
     found = mx.compile(gradients(case, force_fused=True))(*halves)
     assert {x.dtype for x in found} == {dtype}
-    # the result that averages are computed of is rounded, too
+    # the result that averages are computed of is rounded too
     tolerance = 4e-3 if dtype == mx.float16 else 3e-2
     wanted = cotangents(case._replace(arrays=arrays), rounded)
     check([x.astype(mx.float32) for x in found], wanted, tolerance)

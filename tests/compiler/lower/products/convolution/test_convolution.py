@@ -26,7 +26,7 @@ CASES = [
     Case((2, 9, 9, 20), (80, 3, 3, 20), 3, 1),
     Case((2, 24, 24, 3), (16, 7, 7, 3), 2, 3),
     Case((1, 7, 7, 200), (100, 3, 3, 200), padding=1),
-    Case((2, 9, 9, 5), (4, 3, 3, 5), padding=(7, 8)),  # windows outside of the input
+    Case((2, 9, 9, 5), (4, 3, 3, 5), padding=(7, 8)),  # windows outside the input
     Case((2, 12, 11, 5), (4, 3, 3, 5), padding=(-2, -1)),
     Case((3, 17, 19, 20), (40, 3, 3, 5), padding=1, groups=4),
     Case((2, 6, 7, 24), (48, 3, 3, 2), padding=1, groups=12),

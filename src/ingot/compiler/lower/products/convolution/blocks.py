@@ -1,7 +1,7 @@
 """Blocks of results: what one iteration of the parallel loop computes of a plain correlation.
 
 A block spans the inner axes completely, covers a range of one axis, and a single element of the
-axes outside of it. So its results are one flat range of pixels, and their receptive field is one
+axes outside it. So its results are one flat range of pixels, and their receptive field is one
 box of the input.
 """
 

@@ -98,7 +98,7 @@ def tile_shape(plain: Plain, pixels: int) -> TileShape:
 
 def _blocks(plain: Plain) -> Blocks | None:
     pixels = prod(axis.length for axis in plain.axes)
-    # threads may share panels, too
+    # threads may share panels too
     panels = plain.groups * -(-plain.outputs // convolution_columns(plain))
     wanted = min(MAX_CONVOLUTION_PIXELS, -(-pixels * panels // MIN_CONVOLUTION_TASKS))
     if plain.groups > 1:  # all groups access the same cache lines in sequence

@@ -49,7 +49,7 @@ class Axis(NamedTuple):
 
     @property
     def is_inside(self) -> bool:
-        """Whether all windows are inside of the input."""
+        """Whether all windows are inside the input."""
         return self.first >= 0 and self.first + self.extent(self.length) <= self.available
 
 

@@ -1,6 +1,6 @@
 """The windows of a block: its receptive field in the input, and how it is read.
 
-The field is read in place if it is entirely inside of the input, channels are contiguous, and the
+The field is read in place if it is entirely inside the input, channels are contiguous, and the
 dtype is that of the sums. Otherwise it is first copied to the stack, where it stays in L2:
 zero-padded, converted, for a single group of channels, with `pitch` elements per pixel.
 """
@@ -100,7 +100,7 @@ def box_of(
     pitch: int | None = None,
     slack: int = 0,
 ) -> Field:
-    """The windows of a block and a group, inside of the parallel loop. `slack` elements after the
+    """The windows of a block and a group, inside the parallel loop. `slack` elements after the
     last one may be read. `pitch` overrides the number of elements per pixel.
     """
     axes = plain.axes
