@@ -17,8 +17,9 @@ from ingot.graph.communication.order import Communication, in_order
 from ingot.graph.dimension import holds_dimensions
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import Op, parameters
-from ingot.graph.roles import View
+from ingot.graph.roles import Product, View
 from ingot.graph.shape import size_of
+from ingot.ops.internal.adjoints import Transpose
 
 __all__ = ["Recording", "record"]
 
@@ -100,19 +101,31 @@ def record(
 def _hoisted(
     outputs: Sequence[array], leaves: Sequence[Node], path: list[Node]
 ) -> tuple[Recording, list[Node]]:
-    """Records just the nodes on the path; everything that they read from elsewhere is an input."""
+    """Records just the nodes on the path; everything that they read from elsewhere is an input,
+    except for views that take neither work nor memory: broadcast scalars, and transposed matrices
+    that are only multiplied by, which would be copied before they are packed.
+    """
     inside = {*leaves, *path}
     captured: dict[Node, None] = {}
-    spread: dict[Node, None] = {}  # broadcast scalars, which take neither work nor memory
+    views: dict[Node, None] = {}
+    elsewhere = {source for node in path if not _multiplies(node) for source in node.inputs}
+    elsewhere.update(output._node for output in outputs)
     sources = [source for node in path for source in node.inputs]
     for source in (*sources, *(output._node for output in outputs)):
         if source in inside or _is_scalar_constant(source):
             continue
         if isinstance(source.op, View) and all(map(_is_scalar_constant, source.inputs)):
-            spread[source] = None
+            views[source] = None
+        elif isinstance(source.op, Transpose) and source not in elsewhere:
+            views[source] = None
+            captured[source.inputs[0]] = None
         else:
             captured[source] = None
-    return _recording(outputs, [*leaves, *captured], [*spread, *path]), list(captured)
+    return _recording(outputs, [*leaves, *captured], [*views, *path]), list(captured)
+
+
+def _multiplies(node: Node) -> bool:
+    return isinstance(node.op, Product)
 
 
 def _is_scalar_constant(node: Node) -> bool:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import ingot.core as mx
-from ingot.compiler.forms.nests import Nests, RunKernel
+from ingot.compiler.forms.nests import CallHost, Nests, RunKernel
+from ingot.compiler.lower.materialise import Materialise
 
 X = mx.array(np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32))
 
@@ -67,3 +68,23 @@ def test_which_operands_may_be_replaced(function: Any, count: int) -> None:
     (kernel,) = nests_of(function, X, X + 1).instructions
     assert isinstance(kernel, RunKernel)
     assert len(kernel.replaceable) == count
+
+
+def test_loops_take_contiguous_operands_and_branches_any() -> None:
+    def loop(x: mx.array) -> Any:
+        return mx.scan(lambda carry, row: (carry + row, carry * row), x[0], x.T)
+
+    def branch(x: mx.array) -> Any:
+        return mx.cond(x[0, 0] > 0, lambda y: mx.sort(y), lambda y: y + 1, x.T)
+
+    for function, copies in ((loop, 1), (branch, 0)):
+        nests = nests_of(function, X)
+        (host,) = [each for each in nests.instructions if isinstance(each, CallHost)]
+        strided = [each for each in host.sources if each.strides == (4, 32)]
+        runs = [each for each in nests.instructions if isinstance(each, RunKernel)]
+        copied = [step for each in runs for step in each.steps if _is_copy(step)]
+        assert (len(strided), len(copied)) == (1 - copies, copies)
+
+
+def _is_copy(step: Any) -> bool:
+    return isinstance(step.op, Materialise)

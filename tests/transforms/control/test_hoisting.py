@@ -171,3 +171,15 @@ def test_gathered_rows_and_loops_in_loops() -> None:
     assert "Matmul(" not in body
     with pytest.raises(IndexError, match="index 12 is out of range"):
         mx.eval(mx.scan(lambda c, n: (c + table[n] @ W, None), H[0], mx.array([1, 12]))[0])
+
+
+def test_transposed_matrices_stay_views_where_they_are_only_multiplied_by() -> None:
+    def loop(function: Callable[[mx.array, mx.array], mx.array]) -> str:
+        def run(v: mx.array, h: mx.array) -> Any:
+            return mx.scan(lambda state, _: (function(state, v.T), None), h, length=3)[0]
+
+        return body_of(run, V, V)
+
+    assert "Transpose" in loop(lambda state, matrix: mx.tanh(state @ matrix))
+    # A copy that all iterations read row by row is better than reading columns in each.
+    assert "Transpose" not in loop(lambda state, matrix: mx.tanh(state @ matrix) + matrix)

@@ -41,7 +41,7 @@ from ingot.compiler.lower.scatter import lower_scatter
 from ingot.compiler.options import Options
 from ingot.graph.numerics.blas import has_gemm, product_of
 from ingot.graph.outputs import Output, output_ops
-from ingot.graph.roles import Assemble, Map, Product, Scatter, View
+from ingot.graph.roles import Assemble, Control, Map, Product, Scatter, View
 from ingot.graph.shape import contiguous, size_of
 from ingot.runtime.progress import working
 
@@ -410,21 +410,25 @@ class _Lowering:
         results = self.kernel_results[step] = self._results(step)
         for each in results:
             self._new(each)
+        self.instructions.append(
+            RunNested(
+                [step],
+                nested,
+                self._contiguous_operands(step),
+                tuple([self.locations[each] for each in results]),
+                Location(Block("scratch", nested.program.scratch, None), 0, ()),
+            )
+        )
+
+    def _contiguous_operands(self, step: Step) -> tuple[Location, ...]:
+        """Where the operands of a step are, or contiguous copies of them."""
         sources = [
             source
             if self.locations[source].strides == contiguous(source.shape, source.dtype.size)
             else self._contiguous_copy(source)
             for source in step.inputs
         ]
-        self.instructions.append(
-            RunNested(
-                [step],
-                nested,
-                tuple([self.locations[source] for source in sources]),
-                tuple([self.locations[each] for each in results]),
-                Location(Block("scratch", nested.program.scratch, None), 0, ()),
-            )
-        )
+        return tuple([self.locations[source] for source in sources])
 
     def _host(self, step: Step) -> None:
         if isinstance(step.dtype, tuple):
@@ -436,7 +440,12 @@ class _Lowering:
             self.host_results.update(((step, n), block) for n, block in enumerate(results))
         else:
             results = [self._there(step, Block("host", step.nbytes, step))]
-        sources = tuple([self.locations[source] for source in step.inputs])
+        # Loops cut their operands into contiguous slices. NumPy would copy them more slowly than a
+        # kernel does, to new memory.
+        if isinstance(step.op, Control) and step.op.is_loop and self.repeats is not None:
+            sources = self._contiguous_operands(step)
+        else:
+            sources = tuple([self.locations[source] for source in step.inputs])
         self.instructions.append(CallHost([step], sources, tuple(results)))
 
 

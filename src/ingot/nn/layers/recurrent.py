@@ -21,32 +21,36 @@ __all__ = ["GRU", "LSTM", "RNN"]
 
 
 def _projected(layer: Module, x: mx.array, weight: mx.array, bias: mx.array | None) -> mx.array:
+    """The products with the inputs of all steps, with the axis of steps first: the loop cuts them
+    there, and they are several times as long as the inputs.
+    """
+    if x.ndim < 2:
+        raise ValueError(
+            f"[recurrent] a sequence has the shape (..., steps, features), got shape {x.shape}."
+        )
+    by_step = mx.moveaxis(x, -2, 0)
     try:
-        return x @ weight.T if bias is None else mx.addmm(bias, x, weight.T)
+        return by_step @ weight.T if bias is None else mx.addmm(bias, by_step, weight.T)
     except ValueError as error:
         raise input_error(layer, x, weight.shape[-1], error) from None
 
 
 def _scanned(
     step: Callable[[Any, mx.array], tuple[Any, Any]],
-    x: mx.array,
+    projected: mx.array,
     size: int,
     states: list[mx.array | None],
 ) -> Any:
-    """Scan `step` over a sequence and stack the results along its axis of steps; states that are
-    None start at 0.
+    """Scan `step` over the first axis and stack the results along the second to last one; states
+    that are None start at 0.
     """
-    if x.ndim < 2:
-        raise ValueError(
-            f"[recurrent] a sequence has the shape (..., steps, features), got shape {x.shape}."
-        )
     # The states of all steps have one shape and one dtype, whatever those of the first are.
-    zeros = mx.zeros((*x.shape[:-2], size), x.dtype)
+    zeros = mx.zeros((*projected.shape[1:-1], size), projected.dtype)
     given = [zeros if state is None else mx.array(state) for state in states]
     shape = mx.broadcast_shapes(zeros.shape, *(state.shape for state in given))
-    dtype = mx.result_type(x, *given)
+    dtype = mx.result_type(projected, *given)
     carry = [mx.broadcast_to(state.astype(dtype), shape) for state in given]
-    _, found = mx.scan(step, carry, mx.moveaxis(x, -2, 0))
+    _, found = mx.scan(step, carry, projected)
     return [mx.moveaxis(each, 0, -2) for each in found]
 
 

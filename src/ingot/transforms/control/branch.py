@@ -42,6 +42,7 @@ class Branch(Control):
 
     several_outputs = True
     why_host = "it runs one of several programs"
+    is_loop = False
 
     bodies: tuple[Body, ...]
 

@@ -34,8 +34,9 @@ class SummedProduct:
         flip_left, flip_right, flip_result = self.flips
         rows = _joined(left) if flip_left else _joined(_swapped(left))
         columns = _joined(_swapped(right)) if flip_right else _joined(right)
-        found = matmul(swapaxes(rows, 0, 1), columns)
-        return swapaxes(found, 0, 1) if flip_result else found
+        if flip_result:  # exchanging the factors transposes the product without a copy
+            rows, columns = columns, rows
+        return matmul(swapaxes(rows, 0, 1), columns)
 
 
 def _swapped(stack: array) -> array:
