@@ -207,7 +207,7 @@ def test_the_chapter_of_the_language_model(
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("INGOT_VERIFY", "0")
     assert take("chat") == 1
-    assert "`ingot chat` fetches one" in capsys.readouterr().err
+    assert "`ingot chat` downloads one" in capsys.readouterr().err
     make_tiny_folder(default_folder())
     assert take("chat") == 0
     assert re.search(r"tokens read at \d+/s, 8 written at [\d.]+/s", capsys.readouterr().out)
