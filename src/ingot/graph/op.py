@@ -8,6 +8,8 @@ from functools import cache, partial
 from inspect import get_annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from ingot._native import array, make
 from ingot.graph.lazy_dataclass import dataclass
 
@@ -20,7 +22,8 @@ __all__ = [
     "Missing",
     "Op",
     "apply",
-    "carry_out",
+    "apply_change",
+    "changed_copy",
     "no_rule",
     "parameters",
     "registry",
@@ -57,10 +60,18 @@ class Missing:
         raise ValueError(f"[{owner}] has no {self.rule} rule: {self.reason}.")
 
 
-def carry_out(change: Change) -> None:
-    """Apply a change."""
+def apply_change(change: Change) -> None:
+    """Carry out what a `change` rule returned."""
     function, *arguments = change
     function(*arguments)
+
+
+def changed_copy(op: Op, x: np.ndarray, *others: np.ndarray) -> np.ndarray:
+    """The `evaluate` rule of ops that are a change of their first input: it changes a copy."""
+    result = x.copy()
+    assert op.change is not None
+    apply_change(op.change(result, *others))
+    return result
 
 
 def no_rule(reason: str) -> Any:

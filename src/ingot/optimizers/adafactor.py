@@ -21,7 +21,7 @@ class Adafactor(Optimizer):
         clip_threshold: The largest root mean square of a step before it is scaled.
         decay_rate: The power of the step by which the weight of the newest square decays.
         beta_1: How much of the average of steps is kept; None takes no average.
-        weight_decay: By how much of the learning rate parameters shrink.
+        weight_decay: The weight decay, which is multiplied by the learning rate.
         scale_parameter: Whether steps grow with the size of the parameter.
         relative_step: Whether the learning rate is the inverse root of the step, up to 0.01.
         warmup_init: Whether that limit grows from 0 instead.

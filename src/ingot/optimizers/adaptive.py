@@ -20,8 +20,8 @@ class RMSprop(Optimizer):
 
     Args:
         learning_rate: A number, or a function of the step.
-        alpha: How much of the average is kept.
-        eps: What is added to the divisor.
+        alpha: The decay rate of the running average.
+        eps: Added to the divisor for numerical stability.
     """
 
     def __init__(self, learning_rate: Rate, alpha: float = 0.99, eps: float = 1e-8) -> None:
@@ -46,7 +46,7 @@ class Adagrad(Optimizer):
 
     Args:
         learning_rate: A number, or a function of the step.
-        eps: What is added to the divisor.
+        eps: Added to the divisor for numerical stability.
     """
 
     def __init__(self, learning_rate: Rate, eps: float = 1e-8) -> None:
@@ -69,8 +69,8 @@ class AdaDelta(Optimizer):
 
     Args:
         learning_rate: A number, or a function of the step.
-        rho: How much of the averages is kept.
-        eps: What is added to both averages.
+        rho: The decay rate of the running averages.
+        eps: Added to both averages for numerical stability.
     """
 
     def __init__(self, learning_rate: Rate, rho: float = 0.9, eps: float = 1e-6) -> None:
@@ -100,9 +100,9 @@ class Adam(Optimizer):
 
     Args:
         learning_rate: A number, or a function of the step.
-        betas: How much is kept of the average of the gradient, and of its square.
-        eps: What is added to the divisor.
-        bias_correction: Whether to make up for averages that begin at 0.
+        betas: The decay rates of the running averages of the gradient and of its square.
+        eps: Added to the divisor for numerical stability.
+        bias_correction: Whether to correct the averages for starting at 0.
     """
 
     def __init__(
@@ -143,10 +143,10 @@ class AdamW(Adam):
 
     Args:
         learning_rate: A number, or a function of the step.
-        betas: How much is kept of the average of the gradient, and of its square.
-        eps: What is added to the divisor.
-        weight_decay: By how much of the learning rate parameters shrink.
-        bias_correction: Whether to make up for averages that begin at 0.
+        betas: The decay rates of the running averages of the gradient and of its square.
+        eps: Added to the divisor for numerical stability.
+        weight_decay: The weight decay, which is multiplied by the learning rate.
+        bias_correction: Whether to correct the averages for starting at 0.
     """
 
     def __init__(
@@ -170,8 +170,8 @@ class Adamax(Adam):
 
     Args:
         learning_rate: A number, or a function of the step.
-        betas: How much is kept of the average and of the maximum.
-        eps: What is added to the divisor.
+        betas: The decay rates of the average and of the maximum.
+        eps: Added to the divisor for numerical stability.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Gradients that are kept from becoming too large."""
+"""Gradient clipping."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def clip_grad_norm(grads: Any, max_norm: float) -> tuple[Any, mx.array]:
 
     Args:
         grads: A tree of gradients.
-        max_norm: The largest norm of all of them, taken as one vector.
+        max_norm: The largest norm of all of them together, as one vector.
 
     Returns:
-        The tree of gradients, and the norm that they had.
+        The clipped gradients, and their norm before clipping.
     """
     if max_norm < 0:
         raise ValueError(f"[clip_grad_norm] max_norm must not be negative, got {max_norm}.")

@@ -22,9 +22,9 @@ class SGD(Optimizer):
 
     Args:
         learning_rate: A number, or a function of the step.
-        momentum: How much of the last step is kept.
-        weight_decay: How much of the parameter is added to its gradient.
-        dampening: How much of the gradient is left out of the momentum.
+        momentum: The fraction of the last step that is kept.
+        weight_decay: The multiple of the parameter that is added to its gradient.
+        dampening: The fraction of the gradient that is left out of the momentum.
         nesterov: Whether to look one step ahead, which needs momentum and no dampening.
     """
 
@@ -73,7 +73,7 @@ class Lion(Optimizer):
     Args:
         learning_rate: A number, or a function of the step.
         betas: How much of the average is kept: for the direction, and for the next step.
-        weight_decay: By how much of the learning rate parameters shrink.
+        weight_decay: The weight decay, which is multiplied by the learning rate.
     """
 
     def __init__(
@@ -110,10 +110,10 @@ class Muon(Optimizer):
 
     Args:
         learning_rate: A number, or a function of the step.
-        momentum: How much of the last step is kept.
-        weight_decay: How much of the parameter is added to its gradient.
+        momentum: The fraction of the last step that is kept.
+        weight_decay: The multiple of the parameter that is added to its gradient.
         nesterov: Whether to look one step ahead.
-        ns_steps: How often the iteration towards an orthogonal matrix is repeated.
+        ns_steps: The number of Newton-Schulz iterations towards an orthogonal matrix.
     """
 
     def __init__(

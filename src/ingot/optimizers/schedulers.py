@@ -41,12 +41,12 @@ def exponential_decay(init: float, decay_rate: float) -> Schedule:
 
 
 def step_decay(init: float, decay_rate: float, step_size: int) -> Schedule:
-    """A number that is multiplied by `decay_rate` once in `step_size` steps.
+    """A number that is multiplied by `decay_rate` every `step_size` steps.
 
     Args:
         init: The number at the first steps.
         decay_rate: The factor.
-        step_size: After how many steps it is applied.
+        step_size: The number of steps between decays.
     """
     _check_steps("step_decay", "step_size", step_size)
 
@@ -57,11 +57,11 @@ def step_decay(init: float, decay_rate: float, step_size: int) -> Schedule:
 
 
 def cosine_decay(init: float, decay_steps: int, end: float = 0.0) -> Schedule:
-    """A number that goes from one to another along half a period of a cosine.
+    """A number that decays from one value to another along half a period of a cosine.
 
     Args:
         init: The number at the first step.
-        decay_steps: How many steps it takes; afterwards the number stays.
+        decay_steps: The number of steps; afterwards the number is constant.
         end: The number at the end.
     """
     _check_steps("cosine_decay", "decay_steps", decay_steps)
@@ -74,7 +74,7 @@ def cosine_decay(init: float, decay_steps: int, end: float = 0.0) -> Schedule:
 
 
 def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> Schedule:
-    """One schedule after the other.
+    """Several schedules in sequence.
 
     Args:
         schedules: The schedules. Each gets the number of steps since it began.
@@ -98,12 +98,12 @@ def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> 
 
 
 def linear_schedule(init: float, end: float, steps: int) -> Schedule:
-    """A number that goes from one to another in equal steps.
+    """A number that changes linearly from one value to another.
 
     Args:
         init: The number at the first step.
         end: The number at the end.
-        steps: How many steps it takes; afterwards the number stays.
+        steps: The number of steps; afterwards the number is constant.
     """
     _check_steps("linear_schedule", "steps", steps)
 

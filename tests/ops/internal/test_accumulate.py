@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ingot.graph.op import carry_out
+from ingot.graph.op import apply_change
 from ingot.ops.internal.accumulate import MODES, accumulation, flat_positions, positions_along
 
 COMBINE: dict[str, Any] = {
@@ -39,7 +39,7 @@ def test_accumulate(mode: str, dtype: Any, width: int, count: int) -> None:
     before = out.copy()
     change = accumulation(mode, out, rows, updates)
     np.testing.assert_array_equal(out, before)
-    carry_out(change)
+    apply_change(change)
     np.testing.assert_array_equal(out, expected.astype(dtype))
 
 

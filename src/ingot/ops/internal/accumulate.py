@@ -13,7 +13,7 @@ import numpy as np
 
 from ingot._native import Dtype, flat_rows, scatter_rows
 from ingot.graph.dtype import from_numpy
-from ingot.graph.op import Change, carry_out
+from ingot.graph.op import Change, apply_change
 
 __all__ = [
     "MODES",
@@ -93,7 +93,7 @@ def accumulation(mode: str, out: np.ndarray, rows: np.ndarray, updates: np.ndarr
     dtype = out.dtype
     if _is_half(dtype) and mode != "assign":  # sums of half types accumulate in float32
         wide = out.astype(np.float32)
-        carry_out(accumulation(mode, wide, rows, updates.astype(np.float32)))
+        apply_change(accumulation(mode, wide, rows, updates.astype(np.float32)))
         return setitem, out, ..., wide.astype(dtype)
     if dtype.kind == "c" and mode not in ("assign", "add"):
         width = out.shape[1]
@@ -111,7 +111,7 @@ def accumulate(
     """
     if (mode != "assign" and _is_half(base.dtype)) or base.dtype.kind == "c":
         out[...] = base
-        carry_out(accumulation(mode, out, rows, updates))
+        apply_change(accumulation(mode, out, rows, updates))
         return
     kind, number, table, given = _native_form(mode, out, updates)
     scatter_rows(kind, number, table, rows, given, base.view(table.dtype))

@@ -19,7 +19,7 @@ from ingot._native import Dtype, array, make
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import is_integer, promote
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.op import Change, apply, carry_out
+from ingot.graph.op import Change, apply, changed_copy
 from ingot.graph.roles import Assemble, Host, View
 from ingot.graph.shape import Shape, as_lengths, normalize_axis, shape_text
 from ingot.ops.elementwise.casting import astype
@@ -126,10 +126,7 @@ class SliceUpdate(Assemble):
     def infer(self, x: array, update: array) -> tuple[Shape, Dtype]:
         return x.shape, x.dtype
 
-    def evaluate(self, x: np.ndarray, update: np.ndarray) -> np.ndarray:
-        result = x.copy()
-        carry_out(self.change(result, update))
-        return result
+    evaluate = changed_copy
 
     def change(self, x: np.ndarray, update: np.ndarray) -> Change:
         return setitem, x, tuple(map(span, self.start, self.stop, self.strides)), update
@@ -277,10 +274,7 @@ class DynamicSliceUpdate(_Dynamic):
     def infer(self, x: array, update: array, starts: array) -> tuple[Shape, Dtype]:
         return x.shape, x.dtype
 
-    def evaluate(self, x: np.ndarray, update: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        result = x.copy()
-        carry_out(self.change(result, update, starts))
-        return result
+    evaluate = changed_copy
 
     def change(self, x: np.ndarray, update: np.ndarray, starts: np.ndarray) -> Change:
         return setitem, *self.windows(x, starts, writeable=True), update
