@@ -1,4 +1,4 @@
-"""Says in a sentence why a step of the set-up failed.
+"""Explains in one sentence why a step of the set-up failed.
 
 In: what pip or the compiler printed. Out: the cause and the way out, or None for a new one.
 """
@@ -79,6 +79,6 @@ def diagnose(output: str) -> str | None:
 
 
 def unreachable_index(output: str) -> bool:
-    """Whether pip failed for want of a package index, and not for a reason of ours."""
+    """Whether pip failed because it could not reach a package index."""
     cause = diagnose(output) or ""
     return cause.startswith(("The package index cannot", "The package index's certificate"))

@@ -1,4 +1,4 @@
-"""Makes `.venv` fit for what comes next: `make demo`, `make test` or `make bench`.
+"""Prepares `.venv` for `make demo`, `make test` or `make bench`.
 
 In: the names of the extras wanted. Out: a `.venv` that has them, with ingot installed in place and
 its extension built. A step is skipped when it was done before and nothing it depends on has
@@ -94,7 +94,7 @@ def prepare(wanted: list[str]) -> None:
     installed = {canonical(name) for name in probe["packages"]}
     if state.get("requirements") != needed or not set(map(project_name, needed)) <= installed:
         install_requirements(needed, extras)
-    # Who has what the tests need is a developer; others may have a compiler that we do not know.
+    # Whoever has the test dependencies is a developer; users may have a compiler unknown to us.
     if "test" in extras:
         os.environ["INGOT_WARNINGS_ARE_ERRORS"] = "1"
     build_native()

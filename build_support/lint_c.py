@@ -1,6 +1,6 @@
 """clang-format and clang-tidy on the C sources, silent when all is well.
 
-In: `--fix` to let clang-format write. Out: what they complain about, and 1. Files that clang-tidy
+In: `--fix` to let clang-format write. Out: their findings, and exit status 1. Files that clang-tidy
 found in order are remembered by their content, that of all headers, and the checks, in build/tidy.
 """
 

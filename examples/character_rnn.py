@@ -1,7 +1,7 @@
 """A recurrent network that learns to write like Shakespeare's sonnets, one character at a time.
 
-`nn.GRU` is a loop in the compiled step, not a graph of 64 steps, and so is the writing: one call of
-`mx.scan` draws character after character and carries the network's state.
+In the compiled step `nn.GRU` is a native loop, not a graph of 64 steps. So is the sampling: one
+call of `mx.scan` draws one character after another and carries the network's state.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import ingot.optimizers as optim
 
 
 class Writer(nn.Module):
-    """What was read so far is in the state of a gated recurrent unit."""
+    """A gated recurrent unit over embedded characters, and a linear layer to scores."""
 
     def __init__(self, width: int = 128):
         super().__init__()
@@ -62,7 +62,7 @@ def train(steps: int, seed: int = 0) -> tuple[Writer, list[float]]:
 
 
 def write(model: Writer, length: int, temperature: float = 0.8) -> str:
-    """Text of the model's own, continued from an empty line."""
+    """Text sampled from the model, starting from an empty line."""
 
     def draw(
         carry: tuple[mx.array, mx.array], _: None
@@ -79,7 +79,7 @@ def write(model: Writer, length: int, temperature: float = 0.8) -> str:
 
 
 def held_back_loss(model: nn.Module) -> float:
-    """The loss on text that was not trained with."""
+    """The loss on held-out text."""
     _, text = encoded()
     rows = len(text) // (CONTEXT + 1)
     return float(loss_fn(model, text[: rows * (CONTEXT + 1)].reshape(rows, -1)))

@@ -1,7 +1,7 @@
 """A small transformer that learns to write like Shakespeare's sonnets, one character at a time.
 
-Its loss is shown against two entropies: that of single characters, which a model reaches that only
-knows how frequent each is, and that of pairs, for a model that sees one character before.
+Its loss is compared with two entropies: that of single characters, which a model that knows only
+their frequencies can reach, and that of pairs, for a model that sees one preceding character.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import ingot.core as mx
 import ingot.nn as nn
 import ingot.optimizers as optim
 
-# All 154 sonnets (1609; public domain). The last tenth is held back to test with.
+# All 154 sonnets (1609; public domain). The last tenth is held out for testing.
 TEXT = Path(__file__).with_name("sonnets.txt").read_text()
 CHARACTERS = sorted(set(TEXT))
 NUMBERS = {character: number for number, character in enumerate(CHARACTERS)}
@@ -29,7 +29,7 @@ BATCH = 16
 
 
 class Block(nn.Module):
-    """Attention to what came before, then a small network at each place."""
+    """Causal self-attention, then a position-wise MLP."""
 
     def __init__(self, width: int, heads: int):
         super().__init__()
@@ -78,12 +78,12 @@ class Transformer(nn.Module):
 
 
 def loss_fn(model: nn.Module, text: mx.array) -> mx.array:
-    """Every character but the first is guessed from those before it; in nats a character."""
+    """The cross entropy of each character given those before it, in nats per character."""
     return nn.losses.cross_entropy(model(text[:, :-1]), text[:, 1:], reduction="mean")
 
 
 def encoded() -> tuple[mx.array, mx.array]:
-    """The text as numbers: what to train with, and what to test with."""
+    """The text as integers, split into training and test data."""
     numbers = mx.array([NUMBERS[character] for character in TEXT])
     cut = len(numbers) * 9 // 10
     return numbers[:cut], numbers[cut:]
@@ -125,7 +125,7 @@ def test_loss(model: nn.Module) -> float:
 
 
 def write(model: nn.Module, length: int, temperature: float = 0.8) -> str:
-    """Text of the model's own, continued from an empty line."""
+    """Text sampled from the model, starting from an empty line."""
 
     # `window` always has the same shape, so this is compiled once.
     @partial(mx.compile, inputs=mx.random.state, outputs=mx.random.state)
@@ -142,7 +142,7 @@ def write(model: nn.Module, length: int, temperature: float = 0.8) -> str:
 
 
 def entropies() -> tuple[float, float]:
-    """Of single characters, and of characters after the one before them, in nats."""
+    """The entropy of single characters, and of characters given the one before, in nats."""
     text = np.array([NUMBERS[character] for character in TEXT])
     pairs = np.zeros((len(CHARACTERS), len(CHARACTERS)))
     np.add.at(pairs, (text[:-1], text[1:]), 1 / (len(text) - 1))

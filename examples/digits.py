@@ -21,7 +21,7 @@ BATCH = 64
 
 
 def load() -> tuple[mx.array, mx.array, mx.array, mx.array]:
-    """Images and labels to train with, and a fifth of both held back to test with.
+    """Training images and labels, and a fifth of both held out for testing.
 
     Images are (N, 8, 8, 1), channels last as in MLX, with values from 0 to 1.
     """
@@ -37,8 +37,8 @@ def load() -> tuple[mx.array, mx.array, mx.array, mx.array]:
 def batches(x: mx.array, y: mx.array, size: int = BATCH) -> Iterator[tuple[mx.array, mx.array]]:
     """One epoch: all examples in random order, `size` at a time.
 
-    All batches have the same shape, so a compiled step is compiled once. What is left over at the
-    end is left out; it is something else in each epoch.
+    All batches have the same shape, so a compiled step is compiled once. The remainder, which
+    differs between epochs, is dropped.
     """
     order = mx.random.permutation(len(x))
     for start in range(0, len(x) - size + 1, size):

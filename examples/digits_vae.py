@@ -1,7 +1,7 @@
-"""A variational autoencoder that learns to draw handwritten digits, and draws some of its own.
+"""A variational autoencoder that learns handwritten digits and generates new ones.
 
-It squeezes an image into twelve random numbers and draws it again from them. Trained so that those
-numbers look like normal ones, it draws digits that nobody wrote from numbers that nobody measured.
+It encodes an image as twelve random numbers and decodes them to an image. Because training makes
+these numbers normally distributed, normal random numbers decode to new digits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import ingot.core as mx
 import ingot.nn as nn
 import ingot.optimizers as optim
 
-# How much better than the mean image it must draw unseen ones, in nats an image.
+# How much better than the mean image it must reconstruct unseen images, in nats per image.
 GOAL = 15
 LATENT = 12
 
@@ -34,7 +34,7 @@ class VAE(nn.Module):
             nn.Linear(64, hidden), nn.ReLU(), nn.Linear(hidden, 2 * LATENT)
         )
         self.decoder = nn.Sequential(nn.Linear(LATENT, hidden), nn.ReLU(), nn.Linear(hidden, 64))
-        # How far pixels are from where they are drawn. It is learned too: it weighs the two parts
+        # The standard deviation of the pixels. It is learned, because it weighs the two parts
         # of the loss against each other.
         self.log_error = mx.array(0.0)
 
@@ -48,20 +48,20 @@ class VAE(nn.Module):
 
 
 def drawing_loss(drawn: mx.array, log_error: mx.array, x: mx.array) -> mx.array:
-    """How unlikely the pixels of an image are, in nats, if errors have a normal distribution."""
+    """The negative log-likelihood of an image's pixels, in nats, with normal errors."""
     distance = (x - drawn) / mx.exp(log_error)
     return mx.mean((distance**2 / 2 + log_error + math.log(2 * math.pi) / 2).sum(axis=1))
 
 
 def loss_fn(model: VAE, x: mx.array) -> mx.array:
     drawn, mean, log_variance = model(x)
-    # What it costs to tell the latent numbers to somebody who expects normal ones.
+    # The Kullback-Leibler divergence of the latent distribution from the standard normal one.
     telling = (mean**2 + mx.exp(log_variance) - log_variance - 1).sum(axis=1) / 2
     return drawing_loss(drawn, model.log_error, x) + mx.mean(telling)
 
 
 def loss_of_the_mean(train_x: mx.array, test_x: mx.array) -> float:
-    """The loss of a model that draws the mean of all images, whatever it is shown."""
+    """The loss of a model that always predicts the mean image."""
     mean = train_x.mean(axis=0)
     log_error = mx.log(mx.sqrt(mx.mean((train_x - mean) ** 2)))
     return float(drawing_loss(mean, log_error, test_x))
@@ -106,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     show.say("digits drawn from random numbers:")
     show.print_images(np.array(samples[:6]))
 
-    # From one test image to another, in a straight line through the latent numbers.
+    # Interpolate between two test images in the latent space.
     _, means, _ = model(test_x[:6])
     amounts = mx.linspace(0, 1, 10)[:, None]
     paths = [model.draw(a + amounts * (b - a)) for a, b in zip(means[:3], means[3:], strict=True)]

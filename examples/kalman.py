@@ -1,8 +1,9 @@
-"""A Kalman filter that learns how noisy its world is.
+"""A Kalman filter that learns its noise levels.
 
-Something moves and is seen every tenth of a second, inexactly. The filter follows position and
-speed; how much the speed changes and how inexact sight is, it is not told. The likelihood of what
-was seen is a loop over all observations, `mx.scan`; its gradient with respect to both leads there.
+An object moves, and its position is observed every tenth of a second with an error. The filter
+tracks position and speed. The standard deviations of its accelerations and of the observations are
+unknown; they are fitted by gradient descent on the likelihood, which is a loop over all
+observations (`mx.scan`).
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ import ingot.core as mx
 import ingot.optimizers as optim
 
 STEP = 0.1  # seconds between observations
-PUSH, BLUR = 0.5, 0.3  # what is to be found out: deviations of accelerations and of observations
-MOVE = mx.array([[1.0, STEP], [0.0, 1.0]])  # position and speed, a step later
-EFFECT = mx.array([STEP * STEP / 2, STEP])  # of a push on both
+PUSH, BLUR = 0.5, 0.3  # the unknowns: standard deviations of accelerations and observations
+MOVE = mx.array([[1.0, STEP], [0.0, 1.0]])  # position and speed after a step
+EFFECT = mx.array([STEP * STEP / 2, STEP])  # of an acceleration on both
 
 
 def simulated(count: int, seed: int = 0) -> tuple[np.ndarray, mx.array]:
-    """Where it was, and where it was seen."""
+    """The true positions, and the observed ones."""
     random = np.random.default_rng(seed)
     state = np.zeros(2)
     where = np.empty(count)
@@ -36,8 +37,8 @@ def simulated(count: int, seed: int = 0) -> tuple[np.ndarray, mx.array]:
 
 
 def filtered(deviations: mx.array, seen: mx.array) -> tuple[mx.array, mx.array]:
-    """The logarithm of the likelihood of what was seen, and the position at each time given what
-    was seen until then. `deviations` are the logarithms of those of pushes and of observations.
+    """The log-likelihood of the observations, and the estimated position at each time.
+    `deviations` are the logarithms of the two standard deviations.
     """
     push, blur = mx.exp(2 * deviations)
     noise = push * mx.outer(EFFECT, EFFECT)
@@ -60,7 +61,7 @@ def filtered(deviations: mx.array, seen: mx.array) -> tuple[mx.array, mx.array]:
 
 
 def train(steps: int, seed: int = 0) -> tuple[mx.array, list[float]]:
-    """The deviations, as logarithms, under which what was seen is likeliest, and the losses."""
+    """The maximum-likelihood estimates of the deviations, as logarithms, and the losses."""
     _, seen = simulated(1000, seed)
     parameters = {"deviations": mx.zeros(2)}
     optimizer = optim.Adam(learning_rate=0.05)

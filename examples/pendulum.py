@@ -1,8 +1,9 @@
-"""A solver of differential equations, and the pendulum that made a film.
+"""A solver of differential equations, and a pendulum fitted to observations.
 
-A pendulum was watched for ten seconds. How long it is and how much friction it has is found by the
-gradient through a Runge-Kutta solver of 1,000 steps, which `mx.scan` makes one native loop. Another
-solver chooses its steps itself: how many it takes nobody knows before, so that is `mx.while_loop`.
+A pendulum was filmed for ten seconds. Its length and friction are fitted by gradient descent
+through a Runge-Kutta solver of 1,000 steps, which `mx.scan` runs as one native loop. A second
+solver chooses its own step sizes; the number of steps is not known beforehand, so it uses
+`mx.while_loop`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import ingot.core as mx
 import ingot.optimizers as optim
 
 SECONDS, STEPS, FRAMES = 10.0, 1000, 50
-LENGTH, FRICTION = 1.7, 0.15  # what is to be found out
+LENGTH, FRICTION = 1.7, 0.15  # the unknowns
 GRAVITY = 9.81
 START = [2.0, 0.0]  # angle and speed
 
@@ -27,12 +28,12 @@ Slope = Callable[[mx.array], mx.array]
 
 
 def slope(y: mx.array, length: mx.array | float, friction: mx.array | float) -> mx.array:
-    """How angle and speed of a pendulum change."""
+    """The derivatives of a pendulum's angle and speed."""
     return mx.stack([y[1], -GRAVITY / length * mx.sin(y[0]) - friction * y[1]])
 
 
 def runge_kutta(f: Slope, start: mx.array, h: float, steps: int) -> mx.array:
-    """The solution of y' = f(y) after each of some steps of length h."""
+    """The solution of y' = f(y) after each step of length h, by the classical method."""
 
     def step(y: mx.array, _: None) -> tuple[mx.array, mx.array]:
         a = f(y)
@@ -75,7 +76,7 @@ def adaptive(f: Slope, start: mx.array, end: float, tolerance: float) -> tuple[m
 
 
 def angles(parameters: mx.array) -> mx.array:
-    """The angles in the frames of the film, for the logarithms of length and friction."""
+    """The angle in each frame, given the logarithms of length and friction."""
     length, friction = mx.exp(parameters)
     f = partial(slope, length=length, friction=friction)
     solution = runge_kutta(f, mx.array(START), SECONDS / STEPS, STEPS)
@@ -83,13 +84,13 @@ def angles(parameters: mx.array) -> mx.array:
 
 
 def film(seed: int = 0) -> mx.array:
-    """The angles as they were watched, with an error of a degree or two."""
+    """The observed angles, with an error of a degree or two."""
     noise = np.random.default_rng(seed).normal(0, 0.03, FRAMES)
     return angles(mx.log(mx.array([LENGTH, FRICTION]))) + mx.array(noise.astype(np.float32))
 
 
 def train(steps: int, seed: int = 0) -> tuple[mx.array, list[float]]:
-    """The logarithms of length and friction that explain the film, and the losses."""
+    """The fitted logarithms of length and friction, and the losses."""
     watched = film(seed)
     parameters = {"logarithms": mx.log(mx.array([1.5, 0.3]))}
     optimizer = optim.Adam(learning_rate=0.02)

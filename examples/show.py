@@ -1,6 +1,6 @@
-"""What the examples share around their training: options, a progress bar and pictures.
+"""What the examples share: command-line options, a progress bar and pictures.
 
-Nothing in here is about ingot: the programs beside this file are what there is to read.
+None of this is specific to ingot; read the other programs in this folder instead.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["Options", "options", "print_curve", "print_images", "rounds", "save"
 
 SHADES = " ░▒▓█"
 HEIGHTS = "▁▂▃▄▅▆▇█"
-# Progress is this many lines where the output is no terminal.
+# The number of progress lines if the output is not a terminal.
 PLAIN_LINES = 10
 
 console = Console(highlight=False)
@@ -41,10 +41,10 @@ console = Console(highlight=False)
 
 @dataclass(frozen=True)
 class Options:
-    """What the user asked for on the command line."""
+    """The command-line options."""
 
     rounds: int  # epochs or steps
-    full: bool  # as many as by default, or more: the goal is to be reached
+    full: bool  # at least the default number: the goal must be reached
     seed: int
     picture: Path
 
@@ -71,7 +71,7 @@ def options(
 
 
 def say(text: str = "") -> None:
-    """A line of output, as it is."""
+    """Prints a line."""
     console.print(text, markup=False, soft_wrap=True)
 
 
@@ -100,7 +100,7 @@ def rounds(unit: str, count: int, losses: list[float]) -> Iterator[int]:
 
 
 def print_images(images: np.ndarray, captions: Sequence[str] = ()) -> None:
-    """Images with values from 0 to 1, side by side, two characters a pixel."""
+    """Prints images with values from 0 to 1 side by side, two characters per pixel."""
     levels = np.clip(np.asarray(images) * len(SHADES), 0, len(SHADES) - 1).astype(int)
     width = 2 * levels.shape[2]
     for row in range(levels.shape[1]):
@@ -112,7 +112,7 @@ def print_images(images: np.ndarray, captions: Sequence[str] = ()) -> None:
 
 
 def print_curve(losses: Sequence[float], width: int = 60) -> None:
-    """The losses as bars of blocks, each the mean of a part of the training."""
+    """Prints the losses as a bar chart, each bar the mean of an equal share of the training."""
     parts = np.array_split(np.asarray(losses), min(width, len(losses)))
     means = np.array([part.mean() for part in parts])
     span = means.max() - means.min()
@@ -122,7 +122,7 @@ def print_curve(losses: Sequence[float], width: int = 60) -> None:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Writes the picture and says where it is."""
+    """Saves the picture and prints its path."""
     figure.savefig(path, dpi=120, bbox_inches="tight")
     say(f"picture: {path}")
 

@@ -71,7 +71,7 @@ def test_wrong_arguments() -> None:
     with pytest.raises(ValueError, match=r"\[") as caught:
         mx.export_to_dot(3, mx.array(1))
     assert str(caught.value) == (
-        "[export_to_dot] file is a path or an object with a method `write`, got int."
+        "[export_to_dot] file must be a path or an object with a method `write`, got int."
     )
     with pytest.raises(ValueError, match=r"\[") as caught:
         dot(3)

@@ -103,7 +103,7 @@ def test_axes() -> None:
         (
             lambda: as_lengths("reshape", (2, 3.0)),  # type: ignore[arg-type]
             TypeError,
-            "[reshape] a shape is a sequence of ints, got (2, 3.0).",
+            "[reshape] a shape must be a sequence of ints, got (2, 3.0).",
         ),
         (
             lambda: as_shape("zeros", (-1, 2)),
@@ -123,12 +123,12 @@ def test_axes() -> None:
         (
             lambda: normalize_axis("sum", 1.5, 1),  # type: ignore[arg-type]
             TypeError,
-            "[sum] an axis is an int, got 1.5.",
+            "[sum] an axis must be an int, got 1.5.",
         ),
         (
             lambda: axes_tuple("sum", 1.5),  # type: ignore[arg-type]
             TypeError,
-            "[sum] axes are an int or a sequence of ints, got 1.5.",
+            "[sum] axes must be an int or a sequence of ints, got 1.5.",
         ),
         (
             lambda: normalize_axes("sum", (0, -1), 1),

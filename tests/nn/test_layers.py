@@ -369,8 +369,8 @@ def test_compiled_equals_plain(name: str) -> None:
 
 
 ERRORS = [
-    (lambda: nn.Dropout(1.0), r"\[Dropout\] p is a probability below 1, got 1.0"),
-    (lambda: nn.Dropout2d(-0.1), r"\[Dropout2d\] p is a probability"),
+    (lambda: nn.Dropout(1.0), r"\[Dropout\] p must be a probability below 1, got 1.0"),
+    (lambda: nn.Dropout2d(-0.1), r"\[Dropout2d\] p must be a probability"),
     (lambda: nn.Dropout2d()(mx.zeros((2, 3))), r"3 or 4 dimensions, got shape \(2, 3\)"),
     (lambda: nn.Dropout3d()(mx.zeros((2, 3))), r"4 or 5 dimensions, got shape \(2, 3\)"),
     (lambda: nn.GELU("exact"), r"\[GELU\] approx must be one of none, precise, tanh, fast"),

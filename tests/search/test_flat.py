@@ -312,7 +312,7 @@ def test_a_lazy_search_sees_what_was_there_when_it_was_made() -> None:
         (
             lambda index: index.search(mx.ones((1, 3)).astype(mx.complex64), 1),
             ValueError,
-            "[search] queries are real numbers, got dtype complex64.",
+            "[search] queries must be real numbers, got dtype complex64.",
         ),
         (
             lambda index: index.add([[1, 2, 3], [1, float("nan"), 3]]),
@@ -338,7 +338,7 @@ def test_a_lazy_search_sees_what_was_there_when_it_was_made() -> None:
         (
             lambda index: index.remove_ids([0.5]),
             TypeError,
-            "[remove_ids] ids are integers, got list of dtype float64.",
+            "[remove_ids] ids must be integers, got list of dtype float64.",
         ),
         (
             lambda index: index.reconstruct(2),

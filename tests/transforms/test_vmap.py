@@ -179,15 +179,23 @@ class TestBeyondMlx:
     ("call", "kind", "message"),
     [
         (lambda x: mx.vmap(3), TypeError, r"fun must be a function, got int"),
-        (lambda x: mx.vmap(abs, in_axes=None), TypeError, r"in_axes is an int or a tree .* None"),
-        (lambda x: mx.vmap(abs, out_axes=None), TypeError, r"out_axes is an int or a tree"),
+        (
+            lambda x: mx.vmap(abs, in_axes=None),
+            TypeError,
+            r"in_axes must be an int or a tree .* None",
+        ),
+        (lambda x: mx.vmap(abs, out_axes=None), TypeError, r"out_axes must be an int or a tree"),
         (lambda x: mx.vmap(abs, in_axes=(None,))(x), ValueError, r"no argument is mapped"),
         (lambda x: mx.vmap(lambda: x)(), ValueError, r"no argument is mapped"),
-        (lambda x: mx.vmap(abs, in_axes="a")(x), ValueError, r"an axis is an int or None, got 'a'"),
+        (
+            lambda x: mx.vmap(abs, in_axes="a")(x),
+            ValueError,
+            r"an axis must be an int or None, got 'a'",
+        ),
         (
             lambda x: mx.vmap(abs, in_axes=1.0)(x),
             ValueError,
-            r"an axis is an int .* got 1\.0",
+            r"an axis must be an int .* got 1\.0",
         ),
         (lambda x: mx.vmap(abs, in_axes=2)(x), IndexError, r"axis 2 is out of range .* \(2, 3\)"),
         (lambda x: mx.vmap(abs, in_axes=-3)(x), IndexError, r"axis -3 is out of range"),

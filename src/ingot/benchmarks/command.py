@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Runs what is asked for and reports as it goes.
+    """Runs the selected benchmarks and reports each result as it arrives.
 
     Missed targets are no failure of the command; ingot failing to run a benchmark is.
     """
@@ -124,7 +124,7 @@ def _measure(benchmarks: list[Benchmark], arguments: argparse.Namespace) -> dict
 
 
 def _read(path: Path, names: list[str]) -> dict[str, Any]:
-    """What an earlier run wrote, or of it only the benchmarks with these names."""
+    """The results saved by an earlier run, or only those of the named benchmarks."""
     try:
         written: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         entries = written["benchmarks"]
@@ -148,7 +148,7 @@ def _print_beginning(described: dict[str, Any]) -> None:
 
 
 class _Progress:
-    """A line at the bottom of the terminal; results above it as they come."""
+    """A status line at the bottom of the terminal, with results above it."""
 
     def __init__(self, total: int) -> None:
         self.total = total

@@ -1,4 +1,4 @@
-"""The libraries that take part: imported by the process that measures them, if they are there."""
+"""The libraries to compare with, imported by the process that measures them if installed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MODULES = {
 
 
 class NotInstalledError(Exception):
-    """The library is not there, as opposed to one that is there and fails."""
+    """The library is not installed, as opposed to one that fails to import."""
 
 
 def load(library: str) -> Any:
@@ -39,6 +39,6 @@ def load(library: str) -> Any:
 
 
 def load_submodule(library: str, submodule: str) -> Any:
-    """A module of a library beside the one that `load` gives: ("mlx", "nn") is mlx.nn."""
+    """A submodule of a library, such as mlx.nn for ("mlx", "nn")."""
     load(library)
     return importlib.import_module(f"{library}.{submodule}")

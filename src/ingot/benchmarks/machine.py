@@ -1,4 +1,4 @@
-"""What the numbers were measured on, and how busy it was with other things."""
+"""A description of the machine, and how busy it was with other programs."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class BusyMeter:
         self.total = 0.0
 
     def pause(self, seconds: float) -> None:
-        """Sleeps and looks at what the CPUs do meanwhile."""
+        """Sleeps, and measures meanwhile how busy the CPUs are."""
         before = _cpu_times()
         time.sleep(seconds)
         after = _cpu_times()
@@ -84,7 +84,7 @@ class BusyMeter:
 
     @property
     def share(self) -> float | None:
-        """From 0 (idle) to 1; None where the system does not tell."""
+        """The share from 0 (idle) to 1; None if the system does not report it."""
         return self.busy / self.total if self.total else None
 
 

@@ -53,7 +53,7 @@ def worst_of_groups(entries: Iterable[Entry]) -> list[dict[str, Any]]:
 
 
 def closing_lines(report: dict[str, Any]) -> list[str]:
-    """What to say after all benchmarks: the worst of groups, targets, failures, who is missing."""
+    """The summary after all benchmarks: worst of each group, targets, failures, missing peers."""
     entries = report["benchmarks"]
     said = []
     if skipped := report["interrupted_before"]:
@@ -201,7 +201,7 @@ def _overall(entries: Iterable[Entry]) -> list[str]:
 
 
 def _missing(entries: Iterable[Entry]) -> tuple[list[tuple[str, str, str]], list[str]]:
-    """What failed, with reasons, and which libraries are not there."""
+    """What failed and why, and which libraries are not installed."""
     failures = []
     absent: dict[str, None] = {}
     for entry in entries:

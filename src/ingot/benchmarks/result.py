@@ -1,4 +1,4 @@
-"""What came out of one benchmark: the numbers, and how ingot's compare with the others'."""
+"""The result of one benchmark: the measurements, and ingot's ratio to each peer."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Result:
     details: dict[str, str]
 
     def give_up(self, contender: str, reason: str, details: str | None) -> None:
-        """Counts a contender as missing; what it showed before does not count."""
+        """Marks a contender as missing and discards its earlier rounds."""
         self.rounds.pop(contender, None)
         self.missing[contender] = reason
         if details is not None:
             self.details[contender] = details
 
     def best(self, contender: str) -> float | None:
-        """The smallest number: what the machine's other work disturbed least."""
+        """The smallest number, which other load on the machine disturbed least."""
         return min(self.rounds[contender]) if self.rounds.get(contender) else None
 
     def as_json(self) -> dict[str, Any]:

@@ -55,13 +55,13 @@ def run(
     meter: BusyMeter,
     python_before: str = sys.executable,
 ) -> list[Result]:
-    """Runs the benchmarks one after the other.
+    """Runs the benchmarks in sequence.
 
     Args:
         benchmarks: What to run.
         effort: How thoroughly.
-        progress: Is told what is being done.
-        finished: Gets each result as it comes.
+        progress: Called with a description of the current activity.
+        finished: Called with each result.
         meter: Watches how busy the machine is.
         python_before: The interpreter that runs contenders called "before".
     """

@@ -136,7 +136,7 @@ def import_function(file: Any, return_metadata: bool = False) -> Any:
 
 def _path(name: str, file: Any) -> str:
     if not isinstance(file, (str, os.PathLike)):
-        raise TypeError(f"[{name}] a file is a path, got {value_text(file)}.")
+        raise TypeError(f"[{name}] a file must be a path, got {value_text(file)}.")
     return os.fsdecode(file)
 
 

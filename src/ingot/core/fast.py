@@ -40,7 +40,7 @@ def metal_kernel(
     if not output_names:
         raise ValueError(f"[metal_kernel] {name!r} has no outputs: name at least one.")
     if compile_options is not None and not isinstance(compile_options, dict):
-        raise ValueError(f"[metal_kernel] compile_options is a dict, got {compile_options!r}.")
+        raise ValueError(f"[metal_kernel] compile_options must be a dict, got {compile_options!r}.")
 
     def kernel(*args: Any, **kwargs: Any) -> NoReturn:
         raise RuntimeError(f"[metal_kernel] {name!r} cannot run: ingot runs on the CPU. {_WAY_OUT}")

@@ -24,7 +24,7 @@ LONGEST = 0.15  # seconds of measuring, each
 
 @dataclass(frozen=True)
 class Limits:
-    """Bytes that are read from memory in a second, and float32 operations, on all threads."""
+    """Bytes read from memory per second and float32 operations per second, on all threads."""
 
     bytes_per_second: float
     flops_per_second: float
@@ -32,7 +32,7 @@ class Limits:
 
 @cache
 def machine_limits() -> Limits:
-    """The limits, by a long sum and a product of matrices, of each the best run."""
+    """The limits, from the best runs of a long sum and of a matrix product."""
     memory = array(np.ones(ELEMENTS, np.float32))
     matrix = array(np.ones((SIDE, SIDE), np.float32))
     return Limits(

@@ -81,7 +81,7 @@ def _remarks(explanation: Explanation) -> list[str]:
     return [
         *(f"%{numbers[s]} is captured: a constant of {s.nbytes:,} bytes" for s in constants),
         *(f"guard: {line}" for line in explanation.guards),
-        *(f"machine code for sizes with {line}" for line in explanation.conditions),
+        *(f"machine code is valid for sizes with {line}" for line in explanation.conditions),
     ]
 
 
@@ -114,7 +114,7 @@ def _work_text(work: Work, numbers: dict[Step, int]) -> str:
 
     return (
         f"{work.kind} {work.name}: reads {names(work.reads)}; "
-        f"writes {names(work.writes)}; {_bytes_text(work.nbytes)}{_parts(work)}"
+        f"writes {names(work.writes)}; {_bytes_text(work.nbytes)}{_parallelism(work)}"
     )
 
 
@@ -128,13 +128,13 @@ def _body(program: Program) -> str:
     return "\n".join(lines) or "nothing"
 
 
-def _parts(work: Work) -> str:
+def _parallelism(work: Work) -> str:
     code = work.code
     if code is None:
         return ""
     if code.parts <= code.grain:
         return ", on one thread"
-    return f", on threads in {_count(code.parts, 'part')}"
+    return f", {code.parts:,} parallel iterations"
 
 
 def _memory(explanation: Explanation) -> Iterator[str]:

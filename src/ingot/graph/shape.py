@@ -58,7 +58,7 @@ def as_lengths(name: str, value: Iterable[int]) -> Shape:
         return tuple([length if isinstance(length, int) else index(length) for length in value])
     except TypeError:
         raise TypeError(
-            f"[{name}] a shape is a sequence of ints, got {value_text(value)}."
+            f"[{name}] a shape must be a sequence of ints, got {value_text(value)}."
         ) from None
 
 
@@ -151,7 +151,7 @@ def normalize_axis(name: str, axis: int, ndim: int) -> int:
     try:
         position = index(axis)
     except TypeError:
-        raise TypeError(f"[{name}] an axis is an int, got {value_text(axis)}.") from None
+        raise TypeError(f"[{name}] an axis must be an int, got {value_text(axis)}.") from None
     if not -ndim <= position < ndim:
         if not -MAX_LENGTH - 1 <= position <= MAX_LENGTH:
             raise RangeError(f"[{name}] axis {position} does not fit into 32 bits.")
@@ -167,7 +167,7 @@ def axes_tuple(name: str, axes: int | Iterable[int]) -> tuple[int, ...]:
     if isinstance(axes, int):
         return (axes,)
     if not isinstance(axes, Iterable):
-        raise TypeError(f"[{name}] axes are an int or a sequence of ints, got {axes!r}.")
+        raise TypeError(f"[{name}] axes must be an int or a sequence of ints, got {axes!r}.")
     return tuple(axes)
 
 

@@ -100,8 +100,8 @@ def cross_entropy(
         )
     if not as_probabilities and not mx.issubdtype(targets.dtype, mx.integer):
         raise RuntimeError(
-            f"[cross_entropy] targets of shape {targets.shape} are indices of classes, and these "
-            f"are integers, got {targets.dtype.name}. Probabilities have the shape of the logits, "
+            f"[cross_entropy] targets of shape {targets.shape} are class indices, which must "
+            f"be integers, got {targets.dtype.name}. Probabilities have the shape of the logits, "
             f"{logits.shape}."
         )
     # Subtract the largest logit first, so that nothing overflows and the sum keeps its precision.

@@ -45,7 +45,9 @@ def index_factory(
     """
     length = as_count("index_factory", "d", d)
     if not isinstance(description, str):
-        raise TypeError(f"[index_factory] a description is a string, got {type_name(description)}.")
+        raise TypeError(
+            f"[index_factory] a description must be a string, got {type_name(description)}."
+        )
     parts = description.replace(" ", "").split(",")
     lists: tuple[int, ...] = ()
     found = re.fullmatch(r"IVF(\d+)", parts[0])

@@ -162,7 +162,7 @@ class FlatIndex:
         try:
             number = index(key)
         except TypeError:
-            raise TypeError(f"[reconstruct] an id is an int, got {type_name(key)}.") from None
+            raise TypeError(f"[reconstruct] an id must be an int, got {type_name(key)}.") from None
         found = np.flatnonzero(ids == number)
         if len(found) == 0:
             raise ValueError(f"[reconstruct] none of the {len(rows)} vectors has the id {key}.")
@@ -208,12 +208,12 @@ def as_ids(name: str, ids: Any) -> np.ndarray:
     try:
         numbers = ids._data if isinstance(ids, mx.array) else np.asarray(ids)
     except (TypeError, ValueError):
-        raise TypeError(f"[{name}] ids are integers, got {value_text(ids)}.") from None
+        raise TypeError(f"[{name}] ids must be integers, got {value_text(ids)}.") from None
     if numbers.size == 0:
         numbers = numbers.astype(np.int64)
     if numbers.dtype.kind not in "iu":
         raise TypeError(
-            f"[{name}] ids are integers, got {type_name(ids)} of dtype {numbers.dtype}."
+            f"[{name}] ids must be integers, got {type_name(ids)} of dtype {numbers.dtype}."
         )
     if numbers.ndim != 1:
         raise ValueError(f"[{name}] ids have 1 axis, got shape {shape_text(numbers.shape)}.")
@@ -234,4 +234,4 @@ def as_number(name: str, what: str, value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise TypeError(f"[{name}] {what} is a number, got {type_name(value)}.") from None
+        raise TypeError(f"[{name}] {what} must be a number, got {type_name(value)}.") from None

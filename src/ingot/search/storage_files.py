@@ -97,7 +97,9 @@ class IndexFile:
     def make(self, kind: Any, arguments: Any) -> Any:
         """Construct an index of the class with arguments from the file."""
         if not isinstance(arguments, dict):
-            self.refuse(f"the arguments of {kind.__name__} are a dict, got {value_text(arguments)}")
+            self.refuse(
+                f"the arguments of {kind.__name__} must be a dict, got {value_text(arguments)}"
+            )
         try:
             return kind(**arguments)
         except (TypeError, ValueError) as error:

@@ -228,7 +228,7 @@ def _checked_int(name: str, value: Any, least: int, most: int | None = None) -> 
     try:
         number = index(value)
     except TypeError:
-        raise TypeError(f"[topk_svd] {name} is an int, got {type_name(value)}.") from None
+        raise TypeError(f"[topk_svd] {name} must be an int, got {type_name(value)}.") from None
     if number < least:
         raise ValueError(f"[topk_svd] {name} must be {least} or more, got {number}.")
     if most is not None and number > most:

@@ -62,7 +62,9 @@ def nearest(
     if mx.float64 in (x.dtype, y.dtype):
         x, y = x.astype(mx.float64), y.astype(mx.float64)
     if count is not None and (count.ndim != 0 or not mx.issubdtype(count.dtype, mx.integer)):
-        raise ValueError(f"[{name}] count is an integer without axes, got {value_text(count)}.")
+        raise ValueError(
+            f"[{name}] count must be an integer without axes, got {value_text(count)}."
+        )
     limit = mx.array(y.shape[0], mx.int64) if count is None else count
     return nearest_of(x, y, limit, as_count(name, "k", k), kind, stream)
 
@@ -90,7 +92,7 @@ def as_count(name: str, what: str, value: Any) -> int:
     try:
         number = index(value)
     except TypeError:
-        raise TypeError(f"[{name}] {what} is an int, got {type_name(value)}.") from None
+        raise TypeError(f"[{name}] {what} must be an int, got {type_name(value)}.") from None
     if number < 1:
         raise ValueError(f"[{name}] {what} must be 1 or more, got {number}.")
     if number > MAX_COUNT:
@@ -110,7 +112,7 @@ def as_vectors(name: str, what: str, value: Any, d: int | None = None) -> mx.arr
     x = value if isinstance(value, mx.array) else _array_of(name, what, value)
     _check_shape(name, what, x.shape, d)
     if x.dtype in (mx.complex64, mx.bool_):
-        raise ValueError(f"[{name}] {what} are real numbers, got dtype {x.dtype.name}.")
+        raise ValueError(f"[{name}] {what} must be real numbers, got dtype {x.dtype.name}.")
     if x.dtype is mx.float32 or (x.dtype is mx.float64 and d is None):
         return x
     return x.astype(mx.float32)

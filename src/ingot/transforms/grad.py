@@ -108,21 +108,21 @@ def _selection(
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """The positions, sorted, and the names of the arguments to differentiate by."""
     if not isinstance(argnames, (str, list, tuple)):
-        raise TypeError(f"[{name}] argnames are strings, got {argnames!r}.")
+        raise TypeError(f"[{name}] argnames must be strings, got {argnames!r}.")
     names = (argnames,) if isinstance(argnames, str) else tuple(dict.fromkeys(argnames))
     for given in names:
         if not isinstance(given, str):
-            raise TypeError(f"[{name}] argnames are strings, got {given!r}.")
+            raise TypeError(f"[{name}] argnames must be strings, got {given!r}.")
     if argnums is None:
         return (() if names else (0,)), names
     if not isinstance(argnums, (int, list, tuple)):
-        raise TypeError(f"[{name}] argnums are ints, got {argnums!r}.")
+        raise TypeError(f"[{name}] argnums must be ints, got {argnums!r}.")
     positions = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     if not positions and not names:
         raise ValueError(f"[{name}] argnums is empty: name an argument to differentiate by.")
     for position in positions:
         if not isinstance(position, int):
-            raise TypeError(f"[{name}] argnums are ints, got {position!r}.")
+            raise TypeError(f"[{name}] argnums must be ints, got {position!r}.")
         if position < 0:
             raise ValueError(f"[{name}] argnums cannot be negative, got {position}.")
     if len(set(positions)) != len(positions):

@@ -106,7 +106,7 @@ def vmap(fun: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P
     call: Callable[..., Any] = fun
     for name, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
         if axes is None:
-            raise TypeError(f"[vmap] {name} is an int or a tree of ints and None, got None.")
+            raise TypeError(f"[vmap] {name} must be an int or a tree of ints and None, got None.")
 
     def vectorised(*args: Any, **kwargs: Any) -> Any:
         if kwargs:
@@ -212,7 +212,9 @@ def spread(name: str, axes: Any, tree: Any) -> list[int | None]:
             f"[vmap] {name} {value_text(axes)} does not match the structure of what it is for."
         )
     else:
-        raise ValueError(f"[vmap] an axis is an int or None, got {value_text(axes)} in {name}.")
+        raise ValueError(
+            f"[vmap] an axis must be an int or None, got {value_text(axes)} in {name}."
+        )
     return [axis for prefix, subtree in pairs for axis in spread(name, prefix, subtree)]
 
 

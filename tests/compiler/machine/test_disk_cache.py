@@ -101,7 +101,7 @@ def test_the_limit_is_a_setting(
     assert caplog.records == []
     monkeypatch.setenv("INGOT_CACHE_SIZE", "plenty")
     assert DiskCache(str(tmp_path))._limit == 256 << 20
-    assert "INGOT_CACHE_SIZE is a number of megabytes, got 'plenty'" in caplog.text
+    assert "INGOT_CACHE_SIZE must be a number of megabytes, got 'plenty'" in caplog.text
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:

@@ -242,7 +242,7 @@ def test_what_is_kept_has_no_speed(open_page: Any, tmp_path: Path) -> None:
     assert "flop/s" in speeds[kept.index(False)]
     page.locator("tr.row").nth(kept.index(True)).click()
     facts = page.locator("#details").inner_text()
-    assert "kept, so a call with the same array looks up what an earlier one made" in facts
+    assert "kept from an earlier call with the same array" in facts
     assert "speed" not in facts
 
 

@@ -281,8 +281,16 @@ def test_indices_out_of_range_raise_when_evaluated(call: Any, index: int) -> Non
 
 
 ERRORS = [
-    (lambda a: mx.take(a, mx.array([1.0])), ValueError, "indices are integers, got dtype float32"),
-    (lambda a: mx.take(a, mx.array([True])), ValueError, "indices are integers, got dtype bool"),
+    (
+        lambda a: mx.take(a, mx.array([1.0])),
+        ValueError,
+        "indices must be integers, got dtype float32",
+    ),
+    (
+        lambda a: mx.take(a, mx.array([True])),
+        ValueError,
+        "indices must be integers, got dtype bool",
+    ),
     (lambda a: mx.take(a, [1, 2]), TypeError, "an int or an array, got list"),
     (lambda a: mx.take(a, 1.0), TypeError, "got float"),
     (lambda a: mx.take([1], 0), TypeError, "a must be an array"),
@@ -291,7 +299,7 @@ ERRORS = [
     (lambda a: mx.take(mx.zeros((0,)), mx.array([0])), ValueError, "has no elements to index"),
     (lambda a: mx.take_along_axis(a, mx.array([0]), 0), ValueError, "indices with 1 axes"),
     (lambda a: mx.take_along_axis(a, mx.array([[0]]), 2), IndexError, "axis 2 is out of range"),
-    (lambda a: mx.take_along_axis(a, mx.array([[0.5]])), RuntimeError, "indices are integers"),
+    (lambda a: mx.take_along_axis(a, mx.array([[0.5]])), RuntimeError, "indices must be integers"),
     (lambda a: mx.take_along_axis(a, [[0]]), TypeError, "indices must be an array"),
     (
         lambda a: mx.take_along_axis(a, mx.zeros((5, 1), mx.int32)),

@@ -91,9 +91,9 @@ def test_empty_arrays_and_refusals() -> None:
     assert mx.unique(empty, 0).tolist() == []
     with pytest.raises(ValueError, match=r"\[unique\] an empty array has nothing to fill 3"):
         mx.unique(empty, 3)
-    with pytest.raises(ValueError, match=r"\[unique\] the size is a length, got -1"):
+    with pytest.raises(ValueError, match=r"\[unique\] the size must be a length, got -1"):
         mx.unique(mx.array([1]), -1)
-    with pytest.raises(ValueError, match=r"\[unique\] the fill value is one number"):
+    with pytest.raises(ValueError, match=r"\[unique\] the fill value must be one number"):
         mx.unique(mx.array([1]), 2, fill_value=mx.array([1, 2]))
     with pytest.raises(TypeError, match=r"\[unique\] size must be an int"):
         mx.unique(mx.array([1]), 2.0)  # type: ignore[arg-type]

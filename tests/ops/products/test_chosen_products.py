@@ -173,7 +173,7 @@ ERRORS: list[tuple[type[Exception], Any, str]] = [
     (
         ValueError,
         lambda: mx.gather_mm(mx.ones((2, 3)), mx.ones((4, 3, 3)), None, mx.array([0.0])),
-        "indices are integers, got float32",
+        "indices must be integers, got float32",
     ),
     (
         IndexError,

@@ -183,7 +183,7 @@ ERRORS: list[tuple[str, list[Any], type[Exception], str]] = [
     ("i->i->i", [z(2)], ValueError, r"'i->i' has '-'\."),
     ("i...j...", [z(2, 3)], ValueError, r"may be there once"),
     ("i->", [], ValueError, r"'i->' needs at least one operand\."),
-    ("i->", [[1, 2]], RuntimeError, r"operands are arrays, got list"),
+    ("i->", [[1, 2]], RuntimeError, r"operands must be arrays, got list"),
     (3, [z(2)], TypeError, r"subscripts must be a string, got int: 3\."),  # type: ignore[list-item]
 ]
 

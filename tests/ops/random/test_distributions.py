@@ -352,7 +352,7 @@ SPACE = {"mx": mx, "random": mx.random, "np": np, "key": KEY, "z": mx.zeros}
         (
             "random.bernoulli(1)",
             ValueError,
-            "[bernoulli] a probability is a floating-point number, got int32.",
+            "[bernoulli] p must be floating-point, got int32.",
         ),
         ("random.laplace(loc=1j)", TypeError, "[laplace] loc must be a number, got complex: 1j."),
         ("random.laplace(scale='a')", TypeError, "[laplace] scale must be a number, got str: 'a'."),

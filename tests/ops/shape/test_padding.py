@@ -76,17 +76,17 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: mx.pad(A, (1, 2, 3)),
         TypeError,
-        "[pad] pad_width is an int, a pair of ints or one pair for each axis, got (1, 2, 3).",
+        "[pad] pad_width must be an int, a pair of ints or one pair for each axis, got (1, 2, 3).",
     ),
     (
         lambda: mx.pad(A, ((1,),)),
         TypeError,
-        "[pad] pad_width is an int, a pair of ints or one pair for each axis, got ((1,),).",
+        "[pad] pad_width must be an int, a pair of ints or one pair for each axis, got ((1,),).",
     ),
     (
         lambda: mx.pad(A, 1.5),
         TypeError,
-        "[pad] pad_width is an int, a pair of ints or one pair for each axis, got 1.5.",
+        "[pad] pad_width must be an int, a pair of ints or one pair for each axis, got 1.5.",
     ),
     (
         lambda: mx.pad(A, 1, "wrong"),
@@ -96,12 +96,12 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: mx.pad(A, 1, constant_values=None),
         TypeError,
-        "[pad] constant_values is a number or an array of one element, got None.",
+        "[pad] constant_values must be a number or an array of one element, got None.",
     ),
     (
         lambda: mx.pad(A, 1, constant_values=mx.array([])),
         ValueError,
-        "[pad] constant_values is one number, got an empty array.",
+        "[pad] constant_values must be one number, got an empty array.",
     ),
     (
         lambda: mx.pad(mx.zeros((0,)), 1, "reflect"),

@@ -75,7 +75,7 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: mx.as_strided(A, (2,), (1,), -1),
         TypeError,
-        "[as_strided] an offset is an int that is not negative, got -1.",
+        "[as_strided] an offset must be an int that is not negative, got -1.",
     ),
 ]
 

@@ -23,6 +23,8 @@ def test_text_goes_to_paths_and_open_files(tmp_path: Path) -> None:
 def test_profiles_refuse_other_files(name: str) -> None:
     with ingot.profile() as profile:
         mx.eval(mx.zeros(3))
-    text = rf"^\[Profile\.{name}\] file is a path or an object with a method `write`, got int\.$"
+    text = (
+        rf"^\[Profile\.{name}\] file must be a path or an object with a method `write`, got int\.$"
+    )
     with pytest.raises(ValueError, match=text):
         getattr(profile, name)(1)

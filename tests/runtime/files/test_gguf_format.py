@@ -210,7 +210,7 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
         mx.save_gguf(path, {"x": x}, {"k": x.astype(mx.bfloat16)})
     with pytest.raises(RuntimeError, match="a string, a list of strings or an array, got 3"):
         mx.save_gguf(path, {"x": x}, {"k": 3})
-    with pytest.raises(ValueError, match="metadata is a dict by name"):
+    with pytest.raises(ValueError, match="metadata must be a dict by name"):
         mx.save_gguf(path, {"x": x}, ["k"])
     assert list(tmp_path.iterdir()) == []
 

@@ -65,7 +65,7 @@ def test_metadata(tmp_path: Path) -> None:
     arrays, metadata = mx.load(path, return_metadata=True)
     assert metadata == {"origin": "test"}
     assert arrays["w"].shape == (0, 3)
-    with pytest.raises(ValueError, match="metadata is a dict of strings"):
+    with pytest.raises(ValueError, match="metadata must be a dict of strings"):
         mx.save_safetensors(path, {"w": mx.zeros(1)}, {"k": 1})
 
 
@@ -302,13 +302,13 @@ def test_wrong_arguments(tmp_path: Path) -> None:
         mx.savez(path, x=[1])  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="'x' must be an array, got list"):
         mx.save_safetensors(path, {"x": [1]})  # type: ignore[dict-item]
-    with pytest.raises(RuntimeError, match="the name of an array is a string, got 1"):
+    with pytest.raises(RuntimeError, match="the name of an array must be a string, got 1"):
         mx.save_safetensors(path, {1: x})  # type: ignore[dict-item]
     with pytest.raises(TypeError, match="arrays must be a dict, got list"):
         mx.save_safetensors(path, [x])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="'__metadata__' cannot be the name"):
         mx.save_safetensors(path, {"__metadata__": x})
-    with pytest.raises(ValueError, match="a file is a path or an open file, got int"):
+    with pytest.raises(ValueError, match="a file must be a path or an open file, got int"):
         mx.load(5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"\.npy files have no metadata"):
         mx.load("x.npy", return_metadata=True)

@@ -43,8 +43,8 @@ def numbers(shape: Shape, seed: int = 0) -> Any:
 class Input:
     """An array to compute with.
 
-    Its layout is "contiguous", "transposed" (columns lie together) or "strided" (every other number
-    of an array twice as wide).
+    Its layout is "contiguous", "transposed" (columns are contiguous) or "strided" (every other
+    number of an array twice as wide).
     """
 
     shape: Shape

@@ -44,7 +44,9 @@ def _limit() -> int:
         megabytes = -1.0
     if not 0 <= megabytes < 1 << 40:
         log.warning(
-            "INGOT_CACHE_SIZE is a number of megabytes, got %r: it is %d", wanted, MAX_MEGABYTES
+            "INGOT_CACHE_SIZE must be a number of megabytes, got %r: it is %d",
+            wanted,
+            MAX_MEGABYTES,
         )
         megabytes = MAX_MEGABYTES
     return int(megabytes * (1 << 20))

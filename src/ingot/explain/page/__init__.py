@@ -1,8 +1,8 @@
-"""The page: an explanation as one HTML file that needs nothing besides itself.
+"""The explain page: a report as one self-contained HTML file.
 
-`data.py` says what is shown, `layout.py` where the boxes of the graphs stand, and the files next to
-them are the page's frame, its looks and its behaviour. Values are packed, which makes the page of a
-large graph ten times smaller; the long texts are only unpacked when somebody looks at them.
+`data.py` collects the contents, `layout.py` places the boxes of the graphs, and the files next to
+them are the page's HTML, CSS and JavaScript. The data is compressed, which makes the page of a
+large graph ten times smaller; long texts are decompressed only when they are opened.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def _file(name: str) -> str:
 
 
 def packed(value: Any) -> str:
-    """A value as the page unpacks it: JSON, compressed, in letters that mean nothing in HTML."""
+    """A value as compressed JSON, encoded in characters that need no escaping in HTML."""
     text = json.dumps(value, separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode(), 6)).decode()
 
 
 def filled(frame: str, **values: str) -> str:
-    """A page with its looks, its behaviour and values: a name between two @ is replaced."""
+    """A page with its CSS, JavaScript and data filled in for the names between two @."""
     parts = {
         "STYLE": lambda: _file("page.css"),
         "GRAPH": lambda: _file("graph.js"),

@@ -34,7 +34,7 @@ SMALL_LETTER = 6.0
 BOX_HEIGHT = 40.0
 CARD_LINE = 15.0
 MAX_CARD_LINES = 7
-CONTEXT = 1  # lines of the program shown around those that are meant
+CONTEXT = 1  # lines of context around a source line
 
 
 def page_data(explanation: Explanation) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def _body_texts(work: Work) -> dict[str, str]:
 def _tape_stage(
     title: str, tape: Tape, group_of: dict[Step, int], fates: dict[Step, str]
 ) -> dict[str, Any]:
-    """The graph of a tape. Constant numbers, also repeated by views, stand next to each step that
+    """The graph of a tape. Constant numbers, broadcast or not, are shown in each step that
     takes them.
     """
     numbers = tape.numbers()
@@ -288,7 +288,7 @@ def _placed(
     for node in nodes:
         lines = node.get("card", [])
         widest = max([SMALL_LETTER * len(node["below"]), *(LETTER * len(x) for x in lines)])
-        # Cards have their share of the time beside the title.
+        # Cards show their share of the time next to the title.
         first = LETTER * (len(node["title"]) + (6 if lines else 0))
         width = max(64.0, 30.0 + max(first + 12.0, widest))
         sizes.append((width, BOX_HEIGHT + CARD_LINE * len(lines) + (8.0 if lines else 0.0)))
@@ -342,7 +342,7 @@ def _work(explanation: Explanation, group_of: dict[Step, int]) -> list[dict[str,
 
 
 def _title(explanation: Explanation, work: Work) -> str:
-    """The name of an entry; kernels that only arrange the operands of a product are told apart."""
+    """The name of an entry; kernels that only pack the operands of a product are marked."""
     computes = (other.flops for other in explanation.work if other.steps is work.steps)
     return f"{work.name}: packing" if not work.flops and any(computes) else work.name
 
@@ -360,7 +360,7 @@ def _source(step: Step) -> dict[str, Any] | None:
 
 
 def _snippets(sources: list[Source]) -> list[dict[str, Any]]:
-    """The lines of the program with a little around them, by file."""
+    """The source lines of the program with some context, by file."""
     by_file: dict[str, set[int]] = {}
     for source in sources:
         by_file.setdefault(source.filename, set()).add(source.line)

@@ -1,4 +1,4 @@
-"""The loop of a kernel's machine code in which it spends its time, as far as the text tells."""
+"""Finds the loop in which a kernel's machine code probably spends its time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layout: where the boxes of a graph stand, in layers from top to bottom.
+"""Layout: the positions of a graph's boxes, in layers from top to bottom.
 
 Layers come from the longest path to a box. Edges over several layers go straight down through
 each, between its boxes, and bend in between. Boxes of a layer are sorted by the mean place of their
@@ -20,7 +20,7 @@ BEND_WIDTH = 10.0
 LONGEST_BENT = 60  # layers; longer edges go straight
 MAX_BENDS = 20_000  # in all; then long edges go straight
 SORTING_SWEEPS, MOVING_SWEEPS = 6, 8
-BEND_WEIGHT = 4.0  # how much more straight a bend wants to be than a box
+BEND_WEIGHT = 4.0  # the weight of a bend relative to that of a box
 
 
 @dataclass
@@ -58,7 +58,7 @@ def layered(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int
     bends: list[list[tuple[float, float]]] = []
     for (first, _), chain in zip(edges, chains, strict=True):
         bottom_of_row = tops[layer_of[first]] + row_heights[layer_of[first]]
-        # a low box has higher ones beside it, past which the edge goes down first
+        # the edge first goes down past taller boxes of the same layer
         points = [(centres[first] - left, bottom_of_row)]
         for bend in chain:
             across, top = centres[bend] - left, tops[layer_of[bend]]

@@ -29,7 +29,7 @@ function showStage(index, selected = -1) {
   element("stages").replaceWith(chosen);
   element("search").value = "";
   graph.show(data.stages[index], selected);
-  const cards = "Each card is one kernel, BLAS call or host step: the darker, the more of the time. A green dot marks results.";
+  const cards = "Each card is one kernel, BLAS call or host step. Darker cards take more time; a green dot marks results.";
   const notes = ["Dashed boxes are gone after simplification.", "Boxes of one colour run in one kernel."];
   element("note").textContent = index === fused() ? cards : notes[Math.min(index, 1)];
 }

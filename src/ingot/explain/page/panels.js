@@ -164,7 +164,7 @@ function memoryPanel(data) {
   return make("div", {},
     make("div", { class: "numbers" }, number(amount(data.native.peak, "B"), "peak, besides the arguments"), number(amount(data.native.arena, "B"), "of it for intermediate values"),
       number(amount(data.bytes.before, "B"), "moved step by step"), number(amount(data.bytes.after, "B"), `moved as compiled, ${less.toPrecision(2)}× less`)),
-    data.native.donations.length ? make("p", { class: "muted" }, `${plural(data.native.donations.length, "result takes", "results take")} the memory of inputs that nobody else holds: ` + data.native.donations.slice(0, 12).map(([result, given]) => `%${result} of %${given}`).join(", ")) : null,
+    data.native.donations.length ? make("p", { class: "muted" }, `${plural(data.native.donations.length, "result reuses", "results reuse")} the memory of inputs that nothing else refers to: ` + data.native.donations.slice(0, 12).map(([result, given]) => `%${result} of %${given}`).join(", ")) : null,
     make("h3", {}, "Time to compile"), make("dl", {}, ...seconds),
     guards.length ? make("h3", {}, "What sizes must fulfil") : null, guards.length ? make("ul", {}, ...guards) : null);
 }
@@ -214,12 +214,12 @@ function workDetails(data, index, tab, choose) {
   }
   const nothing = work.scratch ? "partial results" : "nothing";
   const facts = [["reads", work.reads.join(", ") || nothing], ["writes", work.writes.join(", ") || nothing]];
-  if (work.kept) facts.unshift(["time", `${work.seconds ? `${duration(work.seconds)}: ` : ""}kept, so a call with the same array looks up what an earlier one made`]);
+  if (work.kept) facts.unshift(["time", `${work.seconds ? `${duration(work.seconds)}: ` : ""}kept from an earlier call with the same array`]);
   else if (work.seconds) facts.unshift(["time", duration(work.seconds)], ["speed", `${rate(work)}: ${speedText(data, work)}`]);
   if (work.reason) facts.push([{ BLAS: "by BLAS", kernel: "by ingot", nested: "by ingot" }[work.kind] || "on the host", work.reason]);
   if (work.programs.length) facts.push(["runs", work.programs.join("; ")]);
   if (work.kind === "kernel") {
-    facts.push(["threads", work.parts > work.grain ? `${plural(work.parts, "part")}, ${work.grain} or more a thread` : "one: more would cost more than they bring"]);
+    facts.push(["threads", work.parts > work.grain ? `${plural(work.parts, "parallel iteration")}, at least ${work.grain} per thread` : "one: the kernel is too small for more"]);
   }
   return make("div", {},
     make("h2", {}, make("span", { class: `kind ${work.kind}` }, `${work.kind} ${index}`), work.name),

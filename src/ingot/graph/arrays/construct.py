@@ -70,7 +70,7 @@ def construct(value: Any, dtype: Dtype | None = None) -> array:
         return constant(np.array(value, _NUMPY_INT32), int32)
     if dtype is not None and not isinstance(dtype, Dtype):
         raise TypeError(
-            f"[array] a dtype is one of mx.float32, mx.int32 and their siblings, got "
+            f"[array] a dtype must be one of mx.float32, mx.int32 and so on, got "
             f"{value_text(dtype)}."
         )
     if isinstance(value, (list, tuple)):

@@ -20,7 +20,9 @@ LONGEST = 2 * EDGE  # the longest axis that is shown in full
 
 def _checked_precision(precision: Any) -> int:
     if not isinstance(precision, int):
-        raise TypeError(f"[set_printoptions] the precision is an int, got {value_text(precision)}.")
+        raise TypeError(
+            f"[set_printoptions] the precision must be an int, got {value_text(precision)}."
+        )
     return precision
 
 

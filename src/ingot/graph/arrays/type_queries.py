@@ -88,7 +88,7 @@ def _is_kind(dtype: Dtype, kind: Any) -> bool:
         return dtype is kind
     if not isinstance(kind, str):
         raise (TypeError if kind is None else ValueError)(
-            f"[isdtype] a kind is a dtype, a string or a tuple of these, got {type_name(kind)}."
+            f"[isdtype] a kind must be a dtype, a string or a tuple, got {type_name(kind)}."
         )
     if kind not in _KINDS:
         raise ValueError(f"[isdtype] there is no kind {kind!r}, only {', '.join(_KINDS)}.")

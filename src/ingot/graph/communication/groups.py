@@ -61,7 +61,7 @@ class Group:
         if transport is None or transport.size == 1:
             raise RuntimeError("[distributed] a group of one process cannot be split.")
         if color < 0:
-            raise ValueError(f"[split] a color is a number from 0, got {color}.")
+            raise ValueError(f"[split] a color must be a number from 0, got {color}.")
         finish()  # what was called before comes before
         return group_of(transport.split(color, transport.rank if key < 0 else key))
 

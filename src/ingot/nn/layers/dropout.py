@@ -16,7 +16,7 @@ class _Dropout(Module):
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
         if not 0 <= p < 1:
-            raise ValueError(f"[{type(self).__name__}] p is a probability below 1, got {p}.")
+            raise ValueError(f"[{type(self).__name__}] p must be a probability below 1, got {p}.")
         self._p_1 = 1 - p
 
     def _extra_repr(self) -> str:

@@ -137,7 +137,7 @@ def _checked_sinks(sinks: Any, heads: int, dtype: Dtype) -> array:
     require_array(_NAME, sinks)
     if sinks.shape != (heads,):
         raise ValueError(
-            f"[{_NAME}] sinks are one number for each of {heads} heads, got shape "
+            f"[{_NAME}] sinks must be one number for each of {heads} heads, got shape "
             f"{shape_text(sinks.shape)}."
         )
     return _promoted("sinks", reshape(sinks, (1, heads)), dtype)

@@ -219,9 +219,9 @@ def _base(base: float | None) -> float:
 def _check_rope(a: Any, dims: Any, traditional: Any, base: Any, freqs: Any) -> None:
     require_array("rope", a)
     if not isinstance(dims, int):
-        raise TypeError(f"[rope] dims is an int, got {dims!r}.")
+        raise TypeError(f"[rope] dims must be an int, got {dims!r}.")
     if not isinstance(traditional, bool):
-        raise TypeError(f"[rope] traditional is True or False, got {traditional!r}.")
+        raise TypeError(f"[rope] traditional must be True or False, got {traditional!r}.")
     if not is_floating(a.dtype):
         raise ValueError(f"[rope] takes real floating-point arrays, got {a.dtype.name}.")
     if a.ndim < 3:
@@ -250,10 +250,12 @@ def _first_position(a: array, offset: Any) -> array:
             return array(index(offset), int64)
         except TypeError:
             raise ValueError(
-                f"[rope] offset is an int or an array of ints, got {value_text(offset)}."
+                f"[rope] offset must be an int or an array of ints, got {value_text(offset)}."
             ) from None
     if not is_integer(offset.dtype):
-        raise ValueError(f"[rope] offset is an int or an array of ints, got {offset.dtype.name}.")
+        raise ValueError(
+            f"[rope] offset must be an int or an array of ints, got {offset.dtype.name}."
+        )
     if offset.ndim > 1 or offset.size not in (1, a.shape[0]):
         raise ValueError(
             f"[rope] offset has one int, or one for each of {a.shape[0]} examples, got shape "

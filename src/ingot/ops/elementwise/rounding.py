@@ -108,7 +108,7 @@ def round(a: Any, /, decimals: int = 0, *, stream: StreamLike = None) -> array:
         positions = index(decimals)
     except TypeError:
         raise TypeError(
-            f"[round] decimals is an int, got {type(decimals).__name__} {decimals!r}."
+            f"[round] decimals must be an int, got {type(decimals).__name__} {decimals!r}."
         ) from None
     value = as_array("round", a)
     positions = max(-MAX_PLACES, min(positions, MAX_PLACES))

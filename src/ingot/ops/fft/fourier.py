@@ -208,7 +208,7 @@ def _several(
     name: str, kind: Kind, a: Any, s: Any, axes: Axes, norm: str, stream: StreamLike
 ) -> array:
     if isinstance(axes, int):
-        raise TypeError(f"[{name}] axes are a sequence of ints, got {axes!r}.")
+        raise TypeError(f"[{name}] axes must be a sequence of ints, got {axes!r}.")
     lengths = None if s is None else as_lengths(name, s)
     positions = None if axes is None else axes_tuple(name, axes)
     return _transformed(name, kind, a, lengths, positions, norm, stream)
@@ -422,7 +422,7 @@ def rfftfreq(n: int, d: float = 1.0, stream: StreamLike = None) -> array:
 def _sample_count(name: str, n: Any, d: Any) -> int:
     count = as_int(name, "n", n)
     if isinstance(d, (complex, str)) or not hasattr(d, "__float__"):
-        raise TypeError(f"[{name}] the distance d of samples is a real number, got {d!r}.")
+        raise TypeError(f"[{name}] the distance d of samples must be a real number, got {d!r}.")
     if count < 1:
         raise ValueError(f"[{name}] there must be at least one sample, got n={count}.")
     if d == 0:

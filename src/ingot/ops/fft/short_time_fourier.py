@@ -171,7 +171,7 @@ def _continued(signal: array, count: int, mode: str) -> array:
         return _padded(signal, count, count)
     if mode not in _PADDINGS:
         raise ValueError(
-            f"[stft] pad_mode is one of constant, {', '.join(_PADDINGS)}, got {mode!r}."
+            f"[stft] pad_mode must be one of constant, {', '.join(_PADDINGS)}, got {mode!r}."
         )
     if signal.shape[-1] == 0:
         raise ValueError("[stft] a signal without samples cannot be continued.")

@@ -19,7 +19,7 @@ __all__ = ["bartlett", "blackman", "hamming", "hanning"]
 def _window(name: str, M: int, shape: Callable[[array], array], stream: StreamLike) -> array:
     """`shape` of the positions 0 to M - 1; no points for M below 1 and a single one for M = 1."""
     if not isinstance(M, int):
-        raise TypeError(f"[{name}] the number of points is an int, got {M!r}.")
+        raise TypeError(f"[{name}] the number of points must be an int, got {M!r}.")
     if M < 1:
         return zeros((0,), stream=stream)
     if M == 1:

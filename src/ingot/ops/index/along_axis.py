@@ -220,7 +220,7 @@ def _aligned(name: str, a: array, indices: array, axis: int | None) -> tuple[arr
         )
     if not is_integer(indices.dtype):
         # MLX raises RuntimeError here, but only when it evaluates.
-        raise RuntimeError(f"[{name}] indices are integers, got dtype {indices.dtype.name}.")
+        raise RuntimeError(f"[{name}] indices must be integers, got dtype {indices.dtype.name}.")
     lengths = source.shape[position], indices.shape[position]
     before, after = slice(position), slice(position + 1, None)
     others = [x.shape[before] + x.shape[after] for x in (source, indices)]

@@ -364,7 +364,7 @@ def take(
         return element(source, position, int(indices), stream)
     if not isinstance(indices, array):
         raise TypeError(
-            f"[take] indices are an int or an array of integers, got {type(indices).__name__}."
+            f"[take] indices must be an int or an array of integers, got {type(indices).__name__}."
         )
     return gather("take", source, (position,), (indices,), stream)
 
@@ -383,7 +383,7 @@ def checked_indices(
     """The indices of axes of those lengths, validated and broadcast to their common shape."""
     for index in indices:
         if not is_integer(index.dtype):
-            raise ValueError(f"[{name}] indices are integers, got dtype {index.dtype.name}.")
+            raise ValueError(f"[{name}] indices must be integers, got dtype {index.dtype.name}.")
     shape = broadcast_shapes(name, *(index.shape for index in indices))
     if 0 in lengths and 0 not in shape:
         raise ValueError(f"[{name}] an axis of length 0 has no elements to index.")

@@ -262,7 +262,7 @@ def _bounds(name: str, entry: slice, length: int) -> tuple[int, int, int]:
         stop = -1 if entry.stop is None else _clamped(entry.stop, -1, last, length)
     except TypeError:
         raise ValueError(
-            f"[{name}] the parts of a slice are ints or None, got {value_text(entry)}."
+            f"[{name}] the parts of a slice must be ints or None, got {value_text(entry)}."
         ) from None
     if stride == 0:
         raise ValueError(f"[{name}] the step of a slice cannot be 0.")

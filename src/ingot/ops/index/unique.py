@@ -103,11 +103,11 @@ def unique(
     require_array("unique", a)
     length = as_int("unique", "size", size)
     if length < 0:
-        raise ValueError(f"[unique] the size is a length, got {length}.")
+        raise ValueError(f"[unique] the size must be a length, got {length}.")
     filler = None if fill_value is None else as_array("unique", fill_value, a.dtype)
     if filler is not None and filler.size != 1:
         raise ValueError(
-            f"[unique] the fill value is one number, got shape {shape_text(filler.shape)}."
+            f"[unique] the fill value must be one number, got shape {shape_text(filler.shape)}."
         )
     flat = reshape(a, (a.size,), stream=stream)
     first, numbers, counts = apply_multiple(Unique(length), flat, stream=stream)

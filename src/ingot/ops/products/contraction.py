@@ -310,9 +310,9 @@ def _summed_axes(axes: Any, ndim_a: int, ndim_b: int) -> tuple[Shape, Shape]:
             )
         return tuple(range(ndim_a - axes, ndim_a)), tuple(range(axes))
     if not isinstance(axes, (list, tuple)) or any(isinstance(part, int) for part in axes):
-        raise TypeError(f"[tensordot] axes are an int or two sequences of ints, got {axes!r}.")
+        raise TypeError(f"[tensordot] axes must be an int or two sequences of ints, got {axes!r}.")
     if len(axes) != 2 or len(axes[0]) != len(axes[1]):
-        raise ValueError(f"[tensordot] axes are two sequences of equal length, got {axes!r}.")
+        raise ValueError(f"[tensordot] axes must be two sequences of equal length, got {axes!r}.")
     summed = (as_axes("tensordot", axes[0], ndim_a), as_axes("tensordot", axes[1], ndim_b))
     for part in summed:
         if len(set(part)) != len(part):
@@ -402,11 +402,11 @@ def _as_factor(which: str, value: Any) -> float:
     if isinstance(value, (int, float)):
         return value
     if isinstance(value, str) or not hasattr(value, "__float__"):
-        raise TypeError(f"[addmm] {which} is a real number, got {value!r}.")
+        raise TypeError(f"[addmm] {which} must be a real number, got {value!r}.")
     try:
         return float(value)
     except ValueError:
-        raise TypeError(f"[addmm] {which} is a single number, got {value!r}.") from None
+        raise TypeError(f"[addmm] {which} must be a single number, got {value!r}.") from None
 
 
 def _refuse_operands(name: str, *operands: Any) -> NoReturn:

@@ -146,7 +146,7 @@ def _for_each_axis(name: str, parameter: str, value: Any, count: int) -> Shape:
 
 def _as_groups(name: str, groups: Any) -> int:
     if not isinstance(groups, int):
-        raise TypeError(f"[{name}] groups is an int, got {groups!r}.")
+        raise TypeError(f"[{name}] groups must be an int, got {groups!r}.")
     return groups
 
 
@@ -406,7 +406,7 @@ def conv_general(
     name = "conv_general"
     count = _as_groups(name, groups)
     if not isinstance(flip, bool):
-        raise TypeError(f"[{name}] flip is True or False, got {flip!r}.")
+        raise TypeError(f"[{name}] flip must be True or False, got {flip!r}.")
     axes = _checked_operands(name, input, weight, None)
     filters = reversed_along(weight, tuple(range(1, axes + 1))) if flip else weight
     return _convolved(
@@ -432,7 +432,7 @@ def _spread(name: str, parameter: str, value: Any, default: int, count: int) -> 
         lengths = tuple(index(length) for length in value)
     except TypeError:
         raise TypeError(
-            f"[{name}] {parameter} is an int or a sequence of ints, got {value!r}."
+            f"[{name}] {parameter} must be an int or a sequence of ints, got {value!r}."
         ) from None
     if len(lengths) <= 1:
         return (lengths or (default,)) * count

@@ -116,15 +116,15 @@ def _parsed(name: str, subscripts: str, operands: tuple[array, ...]) -> tuple[tu
     """The labels of each operand's axes and those of the result's."""
     if not isinstance(subscripts, str):
         raise TypeError(
-            f"[{name}] subscripts are a string such as 'ij,jk->ik', got {subscripts!r}."
+            f"[{name}] subscripts must be a string such as 'ij,jk->ik', got {subscripts!r}."
         )
     if not operands:
         raise ValueError(f"[{name}] {subscripts!r} needs at least one operand.")
     for operand in operands:
         if not isinstance(operand, array):
             raise RuntimeError(
-                f"[{name}] operands are arrays, got {type(operand).__name__}: make an array with "
-                "mx.array first."
+                f"[{name}] operands must be arrays, got {type(operand).__name__}: make an "
+                "array with mx.array first."
             )
     return _parsed_text(name, subscripts, tuple(operand.ndim for operand in operands))
 

@@ -255,5 +255,5 @@ def _checked_indices(name: str, indices: Any, stack: Shape) -> array:
     if indices is None:
         return reshape(arange(count, dtype=int32), stack)
     if not is_integer(require_array(name, indices).dtype):
-        raise ValueError(f"[{name}] indices are integers, got {indices.dtype.name}.")
+        raise ValueError(f"[{name}] indices must be integers, got {indices.dtype.name}.")
     return astype(indices, int64)

@@ -179,7 +179,7 @@ def segmented_mm(a: array, b: array, /, segments: array, *, stream: StreamLike =
             "axis of the first must be as long as the first axis of the second."
         )
     if not is_integer(require_array(name, segments).dtype):
-        raise ValueError(f"[{name}] segments are integers, got {segments.dtype.name}.")
+        raise ValueError(f"[{name}] segments must be integers, got {segments.dtype.name}.")
     if segments.ndim == 0 or segments.shape[-1] != 2:
         raise ValueError(
             f"[{name}] segments have shape (..., 2), got {shape_text(segments.shape)}."

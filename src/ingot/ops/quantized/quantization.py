@@ -238,7 +238,7 @@ def check_global_scale(name: str, scheme: Scheme, global_scale: Any) -> None:
         raise ValueError(f"[{name}] a global scale is for mode nvfp4 only, got {scheme.mode}.")
     if require_array(name, global_scale).size != 1 or not is_floating(global_scale.dtype):
         raise ValueError(
-            f"[{name}] a global scale is one floating-point number, got shape "
+            f"[{name}] a global scale must be one floating-point number, got shape "
             f"{shape_text(global_scale.shape)} of {global_scale.dtype.name}."
         )
 
@@ -338,8 +338,8 @@ def check_quantized(name: str, scheme: Scheme, w: Any, scales: Any, biases: Any)
         )
     if scheme.affine and not is_floating(promote(scales.dtype, require_array(name, biases).dtype)):
         raise ValueError(
-            f"[{name}] scales and biases are floating-point numbers, got {scales.dtype.name} and "
-            f"{biases.dtype.name}."
+            f"[{name}] scales and biases must be floating-point numbers, got "
+            f"{scales.dtype.name} and {biases.dtype.name}."
         )
     fits = (
         w.ndim > 0

@@ -91,9 +91,7 @@ def bernoulli(
     """
     probability = as_array("bernoulli", p)
     if not is_floating(probability.dtype):
-        raise ValueError(
-            f"[bernoulli] a probability is a floating-point number, got {probability.dtype.name}."
-        )
+        raise ValueError(f"[bernoulli] p must be floating-point, got {probability.dtype.name}.")
     lengths = probability.shape if shape is None else checked_shape("bernoulli", shape)
     check_fit("bernoulli", lengths, probability)
     words = random_bits(key_or_next("bernoulli", key), lengths, stream)
@@ -142,7 +140,9 @@ def categorical(
         position += len(lengths) - len(rest)
     elif num_samples is not None:
         if not isinstance(num_samples, int):
-            raise TypeError(f"[categorical] num_samples is an int, got {type_name(num_samples)}.")
+            raise TypeError(
+                f"[categorical] num_samples must be an int, got {type_name(num_samples)}."
+            )
         lengths = checked_shape("categorical", (*lengths, num_samples))
         logits = expand_dims(logits, -1, stream=stream)
     if lengths and logits.size == length > 0:
@@ -189,7 +189,7 @@ def permutation(
         For an int, a uint32 array; for an array one like it.
     """
     if not isinstance(axis, int):
-        raise TypeError(f"[permutation] an axis is an int, got {type_name(axis)}.")
+        raise TypeError(f"[permutation] an axis must be an int, got {type_name(axis)}.")
     if isinstance(x, int):
         (length,) = checked_shape("permutation", (x,))
     elif not isinstance(x, array):

@@ -40,7 +40,7 @@ def _key_of_seed(name: str, seed: int) -> array:
     try:
         number = index(seed)
     except TypeError:
-        raise TypeError(f"[{name}] a seed is an int, got {type_name(seed)}.") from None
+        raise TypeError(f"[{name}] a seed must be an int, got {type_name(seed)}.") from None
     if not 0 <= number < 1 << 64:
         raise TypeError(f"[{name}] a seed is from 0 up to 2**64 - 1, got {number}.")
     return constant(np.array([number >> 32, number & 0xFFFFFFFF], np.uint32), uint32)
@@ -70,7 +70,7 @@ def split(key: array, num: int = 2, stream: StreamLike = None) -> array:
     """
     checked_key("split", key)
     if not isinstance(num, int):
-        raise TypeError(f"[split] num is an int, got {type_name(num)}.")
+        raise TypeError(f"[split] num must be an int, got {type_name(num)}.")
     if num < 0:
         raise ValueError(f"[split] cannot make {num} keys.")
     return random_bits(key, (int(num), 2), stream)
@@ -79,7 +79,7 @@ def split(key: array, num: int = 2, stream: StreamLike = None) -> array:
 def checked_key(name: str, key: Any) -> array:
     """Validate a key."""
     if not isinstance(key, array):
-        raise TypeError(f"[{name}] a key is an array, got {type_name(key)}.")
+        raise TypeError(f"[{name}] a key must be an array, got {type_name(key)}.")
     if key.dtype is not uint32:
         raise ValueError(
             f"[{name}] a key has dtype uint32, got {key.dtype.name}: make it with "

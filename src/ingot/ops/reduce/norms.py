@@ -75,7 +75,9 @@ def _as_ints(axis: int | Sequence[int]) -> tuple[int, ...]:
 
 def _number(value: Any) -> float:
     if isinstance(value, complex) or not hasattr(value, "__float__"):
-        raise TypeError(f"[linalg.norm] ord is a real number, a string or None, got {value!r}.")
+        raise TypeError(
+            f"[linalg.norm] ord must be a real number, a string or None, got {value!r}."
+        )
     return float(value)
 
 

@@ -371,7 +371,7 @@ def searchsorted(
     require_array("searchsorted", sorted_sequence)
     require_array("searchsorted", values)
     if not isinstance(side, str):
-        raise TypeError(f"[searchsorted] side is a str, got {side!r}.")
+        raise TypeError(f"[searchsorted] side must be a str, got {side!r}.")
     if side not in ("left", "right"):
         raise ValueError(f"[searchsorted] side is 'left' or 'right', got {side!r}.")
     if sorted_sequence.ndim != 1:

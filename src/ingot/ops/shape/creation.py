@@ -390,7 +390,7 @@ def linspace(
     _check_dtype("linspace", dtype)
     if not isinstance(num, int) or not isinstance(endpoint, bool):
         raise TypeError(
-            f"[linspace] num is an int and endpoint a bool, got {num!r} and {endpoint!r}."
+            f"[linspace] num must be an int and endpoint a bool, got {num!r} and {endpoint!r}."
         )
     if num < 0:
         raise ValueError(f"[linspace] the number of samples cannot be negative, got {num}.")

@@ -97,7 +97,7 @@ def _diagonal(
 ) -> array:
     ndim = require_array(name, a).ndim
     if not isinstance(offset, int):
-        raise TypeError(f"[{name}] an offset is an int, got {offset!r}.")
+        raise TypeError(f"[{name}] an offset must be an int, got {offset!r}.")
     if ndim < 2:
         raise ValueError(f"[{name}] needs at least 2 axes, got shape {shape_text(a.shape)}.")
     rows = normalize_axis(name, axis1, ndim)
@@ -120,7 +120,7 @@ def diag(a: array, /, k: int = 0, *, stream: StreamLike = None) -> array:
     """
     shape = require_array("diag", a).shape
     if not isinstance(k, int):
-        raise TypeError(f"[diag] k is an int, got {k!r}.")
+        raise TypeError(f"[diag] k must be an int, got {k!r}.")
     if len(shape) == 2:
         return _diagonal("diag", a, k, 0, 1, stream)
     if len(shape) != 1:

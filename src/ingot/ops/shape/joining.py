@@ -251,7 +251,7 @@ def repeat(
     """Each element repeated, along an axis or, without one, of the flattened array."""
     require_array("repeat", array)
     if not isinstance(repeats, int):
-        raise TypeError(f"[repeat] the number of repeats is an int, got {repeats!r}.")
+        raise TypeError(f"[repeat] the number of repeats must be an int, got {repeats!r}.")
     if repeats < 0:
         raise ValueError(f"[repeat] the number of repeats cannot be negative, got {repeats}.")
     source = flatten(array, stream=stream) if axis is None else array

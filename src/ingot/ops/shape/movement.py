@@ -135,7 +135,7 @@ def flatten(
     require_array("flatten", a)
     for axis in (start_axis, end_axis):
         if not isinstance(axis, int):
-            raise TypeError(f"[flatten] an axis is an int, got {axis!r}.")
+            raise TypeError(f"[flatten] an axis must be an int, got {axis!r}.")
     shape = a.shape
     ndim = len(shape)
     if ndim == 0:
@@ -219,7 +219,7 @@ def transpose(
     if axes is None:
         return _moved(a, tuple(range(ndim - 1, -1, -1)), stream)
     if isinstance(axes, int):
-        raise TypeError(f"[transpose] axes are a sequence of ints, got {axes!r}.")
+        raise TypeError(f"[transpose] axes must be a sequence of ints, got {axes!r}.")
     given = axes_tuple("transpose", axes)
     if len(given) != ndim:
         raise ValueError(

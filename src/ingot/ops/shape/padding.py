@@ -92,7 +92,7 @@ def _pad_widths(pad_width: Any, ndim: int) -> Widths:
         pairs = _pairs(pad_width)
     except (TypeError, ValueError):
         raise TypeError(
-            "[pad] pad_width is an int, a pair of ints or one pair for each axis, got "
+            "[pad] pad_width must be an int, a pair of ints or one pair for each axis, got "
             f"{value_text(pad_width)}."
         ) from None
     if len(pairs) == 1:
@@ -110,10 +110,12 @@ def _pad_widths(pad_width: Any, ndim: int) -> Widths:
 
 def _pad_constant(a: array, widths: Widths, value: Any, stream: StreamLike) -> array:
     if value is None:
-        raise TypeError("[pad] constant_values is a number or an array of one element, got None.")
+        raise TypeError(
+            "[pad] constant_values must be a number or an array of one element, got None."
+        )
     constant = as_array("pad", value, a.dtype)
     if constant.size == 0:
-        raise ValueError("[pad] constant_values is one number, got an empty array.")
+        raise ValueError("[pad] constant_values must be one number, got an empty array.")
     if constant.size > 1:
         constant = reshape(constant, (-1,))[0]  # as in MLX, the first element counts
     if all(before == after == 0 for before, after in widths):

@@ -385,7 +385,7 @@ def _checked_axes(name: str, a: array, starts: array, axes: Sequence[int]) -> Sh
     require_array(name, a)
     require_array(name, starts)
     if not is_integer(starts.dtype):
-        raise ValueError(f"[{name}] start indices are integers, got dtype {starts.dtype.name}.")
+        raise ValueError(f"[{name}] start indices must be integers, got dtype {starts.dtype.name}.")
     if starts.ndim > 1:
         raise ValueError(
             f"[{name}] start indices have at most one axis, got shape {shape_text(starts.shape)}."

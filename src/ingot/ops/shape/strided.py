@@ -107,7 +107,9 @@ def as_strided(
     else:
         steps = as_lengths("as_strided", strides)[: len(lengths)]
     if not isinstance(offset, int) or offset < 0:
-        raise TypeError(f"[as_strided] an offset is an int that is not negative, got {offset!r}.")
+        raise TypeError(
+            f"[as_strided] an offset must be an int that is not negative, got {offset!r}."
+        )
     if len(steps) != len(lengths):
         raise ValueError(
             f"[as_strided] shape {shape_text(lengths)} needs as many strides, "

@@ -56,7 +56,7 @@ def path_of(name: str, file: Any) -> Path | None:
         return path
     if hasattr(file, "read") or hasattr(file, "write"):
         return None
-    raise ValueError(f"[{name}] a file is a path or an open file, got {type(file).__name__}.")
+    raise ValueError(f"[{name}] a file must be a path or an open file, got {type(file).__name__}.")
 
 
 # Writing
@@ -69,7 +69,7 @@ def write_text(name: str, file: Any, text: str) -> None:
         return
     if not isinstance(file, (str, os.PathLike)):
         raise ValueError(
-            f"[{name}] file is a path or an object with a method `write`, got "
+            f"[{name}] file must be a path or an object with a method `write`, got "
             f"{type(file).__name__}."
         )
     with open(file, "w", encoding="utf-8") as opened:

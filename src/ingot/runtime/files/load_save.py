@@ -116,12 +116,14 @@ def save_safetensors(file: File, arrays: dict[Any, Any], metadata: Any = None) -
     """
     name = "save_safetensors"
     if not isinstance(arrays, dict):
-        raise TypeError(f"[{name}] arrays is a dict of arrays, got {type(arrays).__name__}.")
+        raise TypeError(f"[{name}] arrays must be a dict of arrays, got {type(arrays).__name__}.")
     texts = {} if metadata is None else metadata
     if not isinstance(texts, dict) or not all(
         isinstance(text, str) for pair in texts.items() for text in pair
     ):
-        raise ValueError(f"[{name}] metadata is a dict of strings, got {value_text(metadata)}.")
+        raise ValueError(
+            f"[{name}] metadata must be a dict of strings, got {value_text(metadata)}."
+        )
     _check_arrays(name, arrays)
     if METADATA in arrays:
         raise ValueError(f"[{name}] {METADATA!r} cannot be the name of an array.")
@@ -132,7 +134,7 @@ def _check_arrays(name: str, arrays: Mapping[Any, Any]) -> None:
     """All values must be arrays, which are computed before a file is opened."""
     for key, value in arrays.items():
         if not isinstance(key, str):
-            raise ConversionError(f"[{name}] the name of an array is a string, got {key!r}.")
+            raise ConversionError(f"[{name}] the name of an array must be a string, got {key!r}.")
         if not isinstance(value, array):
             raise ConversionError(f"[{name}] {key!r} must be an array, got {type(value).__name__}.")
     evaluate(list(arrays.values()))
@@ -232,7 +234,7 @@ def save_gguf(file: File, arrays: dict[Any, Any], metadata: Any = None) -> None:
     """
     name = "save_gguf"
     if not isinstance(arrays, dict):
-        raise TypeError(f"[{name}] arrays is a dict of arrays, got {type(arrays).__name__}.")
+        raise TypeError(f"[{name}] arrays must be a dict of arrays, got {type(arrays).__name__}.")
     _check_arrays(name, arrays)
     for key, value in arrays.items():
         if value.dtype not in WRITABLE:
@@ -246,7 +248,7 @@ def save_gguf(file: File, arrays: dict[Any, Any], metadata: Any = None) -> None:
             raise FileError(f"[{name}] {key!r} has {value.ndim} axes, more than {MAX_AXES}.")
     texts = {} if metadata is None else metadata
     if not isinstance(texts, dict) or not all(isinstance(key, str) for key in texts):
-        raise ValueError(f"[{name}] metadata is a dict by name, got {value_text(metadata)}.")
+        raise ValueError(f"[{name}] metadata must be a dict by name, got {value_text(metadata)}.")
     for key, value in texts.items():
         _check_metadata(name, key, value)
     evaluate([value for value in texts.values() if isinstance(value, array)])

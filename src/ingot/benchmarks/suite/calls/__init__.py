@@ -1,4 +1,4 @@
-"""What is paid besides the work: start-up, first calls, calls, new shapes, threads, memory."""
+"""Overheads: start-up, first calls, calls, new shapes, threads, memory."""
 
 from ingot.benchmarks.suite.calls import (
     first_call,
