@@ -134,6 +134,11 @@ MAX_FUSED_STRUCTURES = 512
 # are kept, by the op and the layouts of its inputs. A program is a few kilobytes, and takes about a
 # millisecond to make. quantized_rows, matmul_small.
 MAX_PROGRAMS_ALONE = 1024
+# Shapes of products of some ranks and dtypes that are remembered, to see which lengths vary: those
+# of three prompts to a model with twenty kinds of matrices. Symbolic programs that they have: a few
+# for each of these matrices. language_model_prompt.
+MAX_PRODUCT_EXAMPLES = 64
+MAX_SYMBOLIC_PRODUCTS = 64
 
 # Elements up to which rms_norm, rope and the like are one node that runs as a program of its own,
 # without `compile`: some rows of a model that decodes. Measured on a row of 576: 8 us for each

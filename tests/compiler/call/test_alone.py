@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import ingot.core as mx
-from ingot.compiler.call.alone import _program, program_alone
+from ingot.compiler.call import alone, symbolic_program
+from ingot.compiler.call.alone import _program, _varying_axes, program_alone
 from ingot.compiler.machine import kernels
 from ingot.ops.elementwise.exponential import Exp
 
@@ -65,3 +66,56 @@ def test_new_lengths_of_compositions_compile_nothing(
     monkeypatch.setattr(kernels._Kernel, "of", refuse)  # of a text that is not in memory
     for length in (3, 4, 7, 13, 30):
         np.testing.assert_allclose(rotated(mx, length), rotated(mlx, length), atol=1e-5)
+
+
+def _linear(library: Any, rows: int, generator: np.random.Generator) -> np.ndarray:
+    """As a layer of a model: the same matrix, and another number of rows each time."""
+    x = generator.normal(size=(1, rows, 256)).astype(np.float32)
+    w = np.random.default_rng(0).normal(size=(320, 256)).astype(np.float32)
+    return np.array(library.array(x) @ library.array(w).T)
+
+
+def _quantized(library: Any, rows: int, generator: np.random.Generator) -> np.ndarray:
+    x = generator.normal(size=(1, rows, 256)).astype(np.float32)
+    w = np.random.default_rng(0).normal(size=(320, 256)).astype(np.float32)
+    return np.array(library.quantized_matmul(library.array(x), *library.quantize(library.array(w))))
+
+
+def _scores(library: Any, rows: int, generator: np.random.Generator) -> np.ndarray:
+    """As in attention: both factors have another length each time, and heads lie interleaved."""
+    q, k = generator.normal(size=(2, 1, rows, 3, 64)).astype(np.float32)
+    return np.array(library.array(q).swapaxes(1, 2) @ library.array(k).transpose(0, 2, 3, 1))
+
+
+@pytest.mark.parametrize("product", [_linear, _quantized, _scores])
+def test_new_lengths_of_products_compile_nothing(
+    product: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compare(rows: int) -> None:
+        ours, theirs = (product(x, rows, np.random.default_rng(rows)) for x in (mx, mlx))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-3)
+
+    for rows in (230, 250, 270):  # the third tells what varies
+        compare(rows)
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("makes a program")
+
+    monkeypatch.setattr(alone, "run_pipeline", refuse)
+    monkeypatch.setattr(symbolic_program, "run_pipeline", refuse)
+    monkeypatch.setattr(kernels._Kernel, "of", refuse)
+    for rows in (231, 243, 288, 297):
+        compare(rows)
+
+
+def test_the_fewest_axes_in_which_products_differed_vary() -> None:
+    layers = [((37, 8), (8, 5)), ((37, 8), (8, 6)), ((37, 8), (8, 7))]
+    # other matrices for the same rows are those of other layers
+    assert _varying_axes(((37, 8), (8, 9)), layers) is None
+    layers += [((61, 8), (8, 5)), ((61, 8), (8, 6)), ((61, 8), (8, 7))]
+    assert _varying_axes(((61, 8), (8, 9)), layers) is None
+    assert _varying_axes(((99, 8), (8, 6)), layers) == ((0,), ())
+    scores = [((3, 37, 8), (3, 8, 37)), ((3, 61, 8), (3, 8, 61))]
+    assert _varying_axes(((3, 99, 8), (3, 8, 99)), scores) == ((1,), (2,))
+    assert _varying_axes(((3, 99, 9), (3, 9, 99)), scores) is None
+    assert _varying_axes(((3, 99, 8), (3, 8, 99)), scores[:1]) is None

@@ -1,12 +1,15 @@
 """Single-op programs: ops with loop nests of their own use them without `compile` too.
 
 Input: an op whose role says so, and its NumPy inputs. Output: a program of that op alone, with the
-same bits as in any larger program.
+same bits as in any larger program. Lengths that vary become symbols, because making a program takes
+as long as running some: those of compositions from the start, those of products with matrices once
+a few have come.
 """
 
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -24,13 +27,22 @@ from ingot.compiler.trace.symbolic import symbolic_tape
 from ingot.graph.dimension import Guards, symbolic_shape
 from ingot.graph.dtype import from_numpy
 from ingot.graph.op import apply
-from ingot.graph.roles import Composite, Tiled
+from ingot.graph.roles import Composite, Product, QuantizedProduct, Tiled
 from ingot.graph.shape import contiguous
 from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.numerics import numerics_key, product_engine
-from ingot.tuning import MAX_PROGRAMS_ALONE, MAX_SYMBOLIC_PROGRAMS
+from ingot.tuning import (
+    MAX_PRODUCT_EXAMPLES,
+    MAX_PROGRAMS_ALONE,
+    MAX_SYMBOLIC_PRODUCTS,
+    MAX_SYMBOLIC_PROGRAMS,
+    MIN_SYMBOLIC_EXAMPLES,
+)
 
 __all__ = ["program_alone"]
+
+Shapes = tuple[tuple[int, ...], ...]  # of the inputs of an op
+Axes = tuple[int, ...]
 
 
 def program_alone(
@@ -43,24 +55,29 @@ def program_alone(
         return op.small_product(*values)
     if isinstance(op, OF_BLAS) and product_engine() == "blas":
         return None
+    kinds = [(x.ndim, x.dtype) for x in values]
     if isinstance(op, Composite):
-        return _composite(op, numerics_key(), *[(x.ndim, x.dtype) for x in values]).native(values)
+        return _composite(op, numerics_key(), *kinds).native(values)
+    if isinstance(op, (Product, QuantizedProduct)):
+        made = _products(op, numerics_key(), *kinds).native(values)
+        if made is not None:
+            return made
     return _program(op, numerics_key(), *[(x.shape, x.strides, x.dtype) for x in values])
 
 
-class _Composition:
-    """The programs of a composite op for inputs of some ranks and dtypes. Lengths are symbols, but
-    for those of last axes: prompts are of any length.
-    """
+class _Kind(ABC):
+    """The programs of an op for inputs of some ranks and dtypes, in which lengths are symbols."""
 
-    def __init__(self, op: Composite, kinds: tuple[tuple[int, Any], ...]) -> None:
+    max_programs = MAX_SYMBOLIC_PROGRAMS
+
+    def __init__(self, op: Tiled, kinds: tuple[tuple[int, Any], ...]) -> None:
         self.op = op
         self.kinds = kinds
         self._lock = threading.RLock()
         self._programs: list[tuple[Guards, SymbolicProgram]] = []  # most recent first
 
     def native(self, inputs: tuple[np.ndarray, ...]) -> NativeProgram | None:
-        """The program for some inputs."""
+        """The program for some inputs; None if they are to get one without symbols."""
         shapes = [x.shape for x in inputs]
         with self._lock:
             for guards, symbolic in self._programs:
@@ -68,24 +85,40 @@ class _Composition:
                 native = None if values is None else symbolic.native_at_once(values, inputs)
                 if native is not None:
                     return native
-            guards, symbolic = self._symbolic(shapes)
+            constant = self._constant_axes(inputs)
+            if constant is None:
+                return None
+            guards, symbolic = self._symbolic(shapes, constant)
             self._programs.insert(0, (guards, symbolic))
-            del self._programs[MAX_SYMBOLIC_PROGRAMS:]
+            del self._programs[self.max_programs :]
             values = guards.checked(shapes)
             assert values is not None
             return symbolic.native_at_once(values, inputs)
 
-    def _symbolic(self, shapes: Sequence[tuple[int, ...]]) -> tuple[Guards, SymbolicProgram]:
+    @abstractmethod
+    def _constant_axes(self, inputs: tuple[np.ndarray, ...]) -> list[list[int]] | None:
+        """The axes of each input whose lengths are numbers in a new program; None if there is to be
+        none yet.
+        """
+
+    @abstractmethod
+    def _result(self, inputs: list[array]) -> array:
+        """The result for placeholders."""
+
+    def _symbolic(
+        self, shapes: Sequence[tuple[int, ...]], constant: list[list[int]]
+    ) -> tuple[Guards, SymbolicProgram]:
         guards = Guards()
         inputs: list[array] = []
         for number, (shape, (_, dtype)) in enumerate(zip(shapes, self.kinds, strict=True)):
             lengths = symbolic_shape(number, shape, guards)
             inputs.append(placeholder(lengths, _dtype(dtype)))
-        for shape, x in zip(shapes, inputs, strict=True):
-            if shape and x.shape[-1] != shape[-1]:  # a guard: the length is a number from here on
-                raise AssertionError
+        for shape, x, axes in zip(shapes, inputs, constant, strict=True):
+            for axis in axes:
+                if x.shape[axis] != shape[axis]:  # a guard: the length is a number from here on
+                    raise AssertionError
         with _native.tracing:
-            tape = _tape(inputs, self.op.compose(*inputs))
+            tape = _tape(inputs, self._result(inputs))
         guards.close()
         values = guards.checked(shapes)
         assert values is not None
@@ -94,10 +127,103 @@ class _Composition:
         return guards, SymbolicProgram(sizes, symbolic, values, name=name)
 
 
+class _Composition(_Kind):
+    """Of a composite op. All lengths are symbols but for those of last axes: prompts are of any
+    length.
+    """
+
+    op: Composite
+
+    def _constant_axes(self, inputs: tuple[np.ndarray, ...]) -> list[list[int]]:
+        return [[x.ndim - 1] if x.ndim else [] for x in inputs]
+
+    def _result(self, inputs: list[array]) -> array:
+        return self.op.compose(*inputs)
+
+
+class _Product(_Kind):
+    """Of a product. Lengths that have varied are symbols, once there were enough: the first few may
+    be all that ever come, and code for known lengths is a little faster.
+    """
+
+    max_programs = MAX_SYMBOLIC_PRODUCTS
+
+    def __init__(self, op: Tiled, kinds: tuple[tuple[int, Any], ...]) -> None:
+        super().__init__(op, kinds)
+        self._examples: list[Shapes] = []  # the latest, all different
+
+    def _constant_axes(self, inputs: tuple[np.ndarray, ...]) -> list[list[int]] | None:
+        shapes = tuple([x.shape for x in inputs])
+        if shapes in self._examples:
+            return None
+        varying = _varying_axes(shapes, self._examples)
+        self._examples.append(shapes)
+        del self._examples[:-MAX_PRODUCT_EXAMPLES]
+        if varying is None or (
+            isinstance(self.op, QuantizedProduct) and not _stays(inputs, varying)
+        ):
+            return None
+        pairs = zip(inputs, varying, strict=True)
+        return [[axis for axis in range(x.ndim) if axis not in axes] for x, axes in pairs]
+
+    def _result(self, inputs: list[array]) -> array:
+        if isinstance(self.op, Product):
+            _require_matching(*[x.shape for x in inputs])
+        return apply(self.op, *inputs)
+
+
+def _varying_axes(shapes: Shapes, examples: Sequence[Shapes]) -> tuple[Axes, ...] | None:
+    """The axes of each operand in which a product differs from some that came before, which are
+    alike in all others; None if there were too few. The same matrix with other rows comes often,
+    other matrices with the same rows are those of a model's layers: only products with different
+    numbers of rows count, and of all ways in which lengths have varied it is the one with the
+    fewest axes. Where all lengths vary, products have nothing to do with each other.
+    """
+    rows_of: dict[tuple[Axes, ...], set[tuple[int, ...]]] = {}
+    for example in examples:
+        differences = tuple(
+            [
+                tuple([axis for axis, length in enumerate(shape) if length != other[axis]])
+                for shape, other in zip(shapes, example, strict=True)
+            ]
+        )
+        if shapes[0][:-1] != example[0][:-1] and not _has_both_last(differences[1], shapes[1]):
+            rows_of.setdefault(differences, set()).add(example[0][:-1])
+    enough = [axes for axes, rows in rows_of.items() if len(rows) >= MIN_SYMBOLIC_EXAMPLES - 1]
+    return min(enough, key=lambda axes: sum(map(len, axes)), default=None)
+
+
+def _has_both_last(axes: Axes, shape: tuple[int, ...]) -> bool:
+    return len(shape) > 1 and {len(shape) - 2, len(shape) - 1} <= {*axes}
+
+
+def _require_matching(left: Sequence[Any], right: Sequence[Any]) -> None:
+    """Guards that the symbols of lengths which must match are equal, as `matmul` has checked of
+    the numbers.
+    """
+    aligned = min(len(left), len(right)) - 2
+    pairs = zip(left[-2 - aligned : -2], right[-2 - aligned : -2], strict=True)
+    if left[-1] != right[-2] or any(a != b and a != 1 and b != 1 for a, b in pairs):
+        raise AssertionError
+
+
+def _stays(inputs: tuple[np.ndarray, ...], varying: tuple[Axes, ...]) -> bool:
+    """Whether the operands after the first one do not vary: the kernels of quantised matrices are
+    for their lengths and strides.
+    """
+    return not any(varying[1:]) and all(x.flags.c_contiguous for x in inputs[1:])
+
+
 @lru_cache(maxsize=MAX_PROGRAMS_ALONE)
 def _composite(op: Composite, numerics: Hashable, *kinds: tuple[int, Any]) -> _Composition:
     """The programs for inputs of these ranks and dtypes, under these settings."""
     return _Composition(op, kinds)
+
+
+@lru_cache(maxsize=MAX_PROGRAMS_ALONE)
+def _products(op: Tiled, numerics: Hashable, *kinds: tuple[int, Any]) -> _Product:
+    """The same for products."""
+    return _Product(op, kinds)
 
 
 @lru_cache(maxsize=MAX_PROGRAMS_ALONE)
