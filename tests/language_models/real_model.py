@@ -1,8 +1,9 @@
 """`make test-llm`: SmolLM2-135M on ingot and on MLX, side by side.
 
-200 greedy tokens must be MLX's, of float32 weights and of weights of 4 bits; where they part, the
-two likeliest tokens must be equal within rounding. The perplexity of examples/sonnets.txt must be
-within 0.1% of MLX's, and within 1% with int8 activations.
+200 greedy tokens must be MLX's, of float32 weights and of weights of 4 bits: given ingot's tokens,
+MLX finds each of them the likeliest next one, or equal to the likeliest within rounding. The
+perplexity of examples/sonnets.txt must be within 0.1% of MLX's, and within 1% with int8
+activations. Most of the time is MLX's, which takes an eighth of a second for a token of 4 bits.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from ingot.cli.chat_model import folder_of
 
 HERE = Path(__file__).resolve().parent
 TEXT = HERE.parent.parent / "examples" / "sonnets.txt"
-TOKENS, LENGTH, ROWS = 200, 512, 8
-TIE = 1e-3  # of log-probabilities: what rounding in float16 scales and float32 sums leaves open
+TOKENS, LENGTH, ROWS = 200, 256, 3
+TIE = 1e-3  # of logits: what rounding in float32 sums leaves open
 EXACT, INT8 = 1e-3, 1e-2
 RUN = ["-m", "ingot", "run"]
 
@@ -37,14 +38,16 @@ def _python(*arguments: str, stdin: str = "") -> str:
     return done.stdout
 
 
-def _measured(options: list[str], folder: Path, tokens: int, int8: bool = False) -> dict[str, Any]:
+def _measured(options: list[str], folder: Path, **more: Any) -> dict[str, Any]:
     wanted = {
         "folder": str(folder),
-        "tokens": tokens,
-        "int8": int8,
+        "count": 0,
+        "tokens": [],
+        "int8": False,
         "text": TEXT.read_text(),
         "length": LENGTH,
         "rows": ROWS,
+        **more,
     }
     script = str(HERE / "measure_model.py")
     found: dict[str, Any] = json.loads(
@@ -55,21 +58,23 @@ def _measured(options: list[str], folder: Path, tokens: int, int8: bool = False)
 
 def _compare(name: str, folder: Path, int8: bool) -> bool:
     """Prints what was found; whether it is as it must be."""
-    ours, theirs = _measured(RUN, folder, TOKENS), _measured([], folder, TOKENS)
-    pairs = zip(ours["tokens"], theirs["tokens"], strict=False)
-    same = next((n for n, (a, b) in enumerate(pairs) if a != b), len(theirs["tokens"]))
-    ends_alike = same == len(theirs["tokens"]) == len(ours["tokens"])
-    print(f"{name}: {same} of {len(theirs['tokens'])} greedy tokens equal MLX's")
-    right = ends_alike
-    if not ends_alike and same < len(theirs["leads"]):
-        lead = theirs["leads"][same]
-        print(f"  the likeliest token of the next step is ahead by {lead:.2e} in MLX")
-        right = lead < TIE
+    ours = _measured(RUN, folder, count=TOKENS)
+    theirs = _measured([], folder, prompt=ours["prompt"], tokens=ours["tokens"])
+    right = _agree(name, theirs["best"], theirs["chosen"])
     right &= _report(name, ours["perplexity"], theirs["perplexity"], EXACT)
     if int8:
-        found = _measured(RUN, folder, 0, int8=True)["perplexity"]
+        found = _measured(RUN, folder, int8=True)["perplexity"]
         right &= _report(f"{name}, int8 activations", found, theirs["perplexity"], INT8)
     return right
+
+
+def _agree(name: str, best: list[float], chosen: list[float]) -> bool:
+    """Whether tokens are MLX's, from its logits of them and of its own choice."""
+    others = [n for n in range(len(best)) if best[n] != chosen[n]]
+    print(f"{name}: {len(best) - len(others)} of {len(best)} greedy tokens are MLX's")
+    for n in others:
+        print(f"  token {n}: MLX's logit of it is {chosen[n]:.6f}, of its own {best[n]:.6f}")
+    return all(best[n] - chosen[n] < TIE for n in others)
 
 
 def _report(name: str, ours: float, theirs: float, limit: float) -> bool:
