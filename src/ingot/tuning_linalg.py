@@ -33,6 +33,10 @@ FOURIER_MEMORY_PERCENT = 300
 # Complex numbers up to which a transform may be computed for a vector of rows at a time, where no
 # split of its length suits the lanes. Beyond, one row alone would take too long. No benchmark.
 MAX_WHOLE_FOURIER_LENGTH = 1024
+# Complex numbers up to which transforms along an axis other than the last have adjacent columns in
+# their lanes, for which a thread needs 256 bytes a number. Longer columns are copied and
+# transformed one by one, which takes 2 to 4 times as long. fft_images.
+MAX_STRIDED_FOURIER_LENGTH = 1 << 16
 # Numbers of an axis whose tables, 16 bytes for each, are worth keeping, and how many axes' tables
 # are kept. Longer axes are left to SciPy. No benchmark.
 MAX_FOURIER_LENGTH = 1 << 22
@@ -41,5 +45,5 @@ MAX_FOURIER_PLANS = 16
 NATIVE = (
     "MAX_FACTORED_LENGTH", "MIN_FACTORED_THREAD_WORK", "MIN_FOURIER_THREAD_WORK",
     "MIN_SHARED_FOURIER_LENGTH", "FOURIER_L1_BYTES", "FOURIER_L2_BYTES", "FOURIER_L2_PERCENT",
-    "FOURIER_MEMORY_PERCENT", "MAX_WHOLE_FOURIER_LENGTH",
+    "FOURIER_MEMORY_PERCENT", "MAX_WHOLE_FOURIER_LENGTH", "MAX_STRIDED_FOURIER_LENGTH",
 )  # fmt: skip

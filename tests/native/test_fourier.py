@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from ingot import _native
+from ingot.tuning_linalg import MAX_STRIDED_FOURIER_LENGTH
 
 LIBC = ctypes.CDLL(None)
 PRIMES = (17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67)  # too large for passes
@@ -86,6 +87,10 @@ def test_long_rows(length: int, threads: int) -> None:
     check_all_kinds(length, 1, 3)
 
 
+def test_more_columns_than_strided_transforms_may_have() -> None:
+    check_all_kinds(2 * MAX_STRIDED_FOURIER_LENGTH, 1, 16)
+
+
 @pytest.mark.parametrize("length", [12, 768, 65536])
 def test_bits_depend_on_the_row_alone(length: int) -> None:
     x = complex_numbers(3, length, 1)
@@ -96,8 +101,10 @@ def test_bits_depend_on_the_row_alone(length: int) -> None:
         for row in range(3):
             one = transformed(x[row : row + 1], length, False, False)
             np.testing.assert_array_equal(one[0], expected[row])
-        columns = transformed(x.transpose(2, 1, 0).copy(), length, False, False)
-        np.testing.assert_array_equal(columns.transpose(2, 1, 0), expected)
+        for copies in (1, 6):  # fewer columns than lanes, and more
+            columns = np.tile(x.transpose(2, 1, 0), (1, 1, copies))
+            found = transformed(columns, length, False, False).transpose(2, 1, 0)
+            np.testing.assert_array_equal(found, np.tile(expected, (copies, 1, 1)))
     _native.set_num_threads(old)
 
 
@@ -114,6 +121,8 @@ def test_nothing_is_read_behind_the_rows(length: int) -> None:
         placed[...] = x
         found = transformed(placed, length, False, False)
         np.testing.assert_array_equal(found, transformed(x, length, False, False))
+        columns = transformed(placed.reshape(1, length, rows), length, False, False)
+        assert np.isfinite(columns).all()
         numbers = placed.view(np.float32).reshape(rows, 2 * length, 1)
         pairs = transformed(numbers, length, True, False)
         assert np.isfinite(pairs).all()

@@ -23,6 +23,7 @@ typedef struct {
     int64_t lanes;
     void (*transform_rows)(const ingot_fourier_plan *, ingot_fourier_kind, const float *const *, float *const *, int64_t,
                            const float *, float, float *);
+    void (*transform_strided)(const ingot_fourier_plan *, ingot_fourier_kind, const float *, float *, int64_t, float, float *);
     void (*transform_columns)(const ingot_fourier_plan *, const float *, bool, float *, float *, int64_t, int64_t, float *);
     void (*transform_lines)(const ingot_fourier_plan *, const float *, const float *, float *, float, bool, int64_t, int64_t,
                             float *);
@@ -93,6 +94,7 @@ typedef struct {
     int input_width, output_width; /* floats in a number */
     int64_t vectors;               /* floats of scratch for passes over vectors, of each thread */
     int64_t parts, staging;        /* floats for a row that is split, and for copies of strided rows */
+    bool is_strided;               /* whether the lanes are adjacent columns */
     bool shares_rows;              /* whether threads share each row, one row after the other */
     float *scratch;
 } Job;
@@ -241,16 +243,35 @@ static void transform_group(const Job *job, int64_t group, int thread) {
         scatter_rows(to, results, rows, job->output, call->behind, job->output_width);
 }
 
+/* ---- groups of adjacent columns; the last group of several overlaps the one before ---- */
+
+static int64_t groups_of_columns(const Job *job) {
+    return job->call->before * blocks_of(job, job->call->behind);
+}
+
+static void columns_groups_body(void *context, int64_t begin, int64_t end, int thread) {
+    const Job *job = context;
+    const ingot_fourier *call = job->call;
+    int64_t behind = call->behind, lanes = job->loops->lanes, groups = blocks_of(job, behind);
+    for (int64_t group = begin; group < end; group++) {
+        int64_t column = smaller(group % groups * lanes, behind - lanes);
+        const float *from = call->from + (group / groups * job->input * behind + column) * job->input_width;
+        float *to = call->to + (group / groups * job->output * behind + column) * job->output_width;
+        job->loops->transform_strided(call->plan, call->kind, from, to, behind, call->scale, vectors_of(job, thread));
+    }
+}
+
 static void groups_body(void *context, int64_t begin, int64_t end, int thread) {
     for (int64_t group = begin; group < end; group++)
         transform_group(context, group, thread);
 }
 
 static bool run_groups(Job *job) {
-    int64_t groups = (job->rows + job->group - 1) / job->group;
+    int64_t groups = job->is_strided ? groups_of_columns(job) : (job->rows + job->group - 1) / job->group;
+    ingot_loop_body body = job->is_strided ? columns_groups_body : groups_body;
     if (!job->shares_rows) {
         int64_t grain = 1 + MIN_FOURIER_THREAD_WORK / (job->call->plan->length * job->group);
-        return ingot_interruptible_for(groups_body, job, 0, groups, grain, grain * ingot_num_threads()) == groups;
+        return ingot_interruptible_for(body, job, 0, groups, grain, grain * ingot_num_threads()) == groups;
     }
     ingot_start_polling();
     for (int64_t group = 0; group < groups; group++) {
@@ -279,8 +300,14 @@ bool ingot_transform(const ingot_fourier *call) {
         .vectors = 2 * (plan->is_split ? longest : n + 1 + lanes) * 2 * lanes,
         .parts = plan->is_split ? 2 * n * (1 + plan->is_real) : 0,
     };
-    job.staging = call->behind == 1 ? 0 : job.group * (job.input * job.input_width + job.output * job.output_width);
-    job.shares_rows = plan->is_split && n >= MIN_SHARED_FOURIER_LENGTH && job.rows < threads * job.group;
+    job.is_strided = call->behind >= lanes && n <= MAX_STRIDED_FOURIER_LENGTH;
+    if (job.is_strided) {
+        job.vectors = 2 * (n + 1 + (plan->is_split ? longest : 0)) * 2 * lanes;
+        job.parts = 0;
+    }
+    job.staging =
+        call->behind == 1 || job.is_strided ? 0 : job.group * (job.input * job.input_width + job.output * job.output_width);
+    job.shares_rows = !job.is_strided && plan->is_split && n >= MIN_SHARED_FOURIER_LENGTH && job.rows < threads * job.group;
     job.vectors = (job.vectors + 2 * lanes - 1) / (2 * lanes) * (2 * lanes);
     int64_t each = (job.parts + job.staging) * (job.shares_rows ? 1 : threads);
     size_t size = (size_t)(threads * job.vectors + each) * sizeof(float);

@@ -400,8 +400,77 @@ TARGET static void NAMED(tangle)(const ingot_fourier_plan *plan, const float *fr
     }
 }
 
+/* ---- columns: each lane is a column, whose numbers lie `stride` apart ---- */
+
+/* The transform of x, in x or y, by the arithmetic that its plan has for rows; y ends with room for the vectors of both
+ * parts of a plan that is split, and their copy. */
+TARGET static Numbers *NAMED(transform_vectors)(const ingot_fourier_plan *plan, Numbers *x, Numbers *y) {
+    if (!plan->is_split)
+        return NAMED(transform)(&plan->parts[0], x, y);
+    int64_t rows = plan->parts[0].length, columns = plan->parts[1].length;
+    Numbers *part = y + plan->length, *copy = part + (rows > columns ? rows : columns);
+    for (int64_t column = 0; column < columns; column++) {
+        for (int64_t i = 0; i < rows; i++)
+            part[i] = x[i * columns + column];
+        const Numbers *found = NAMED(transform)(&plan->parts[0], part, copy);
+        for (int64_t i = 0; i < rows; i++) {
+            int64_t at = i * columns + column;
+            float re = plan->cross_real[at], im = plan->cross_imag[at];
+            y[at] = (Numbers){found[i].re * re - found[i].im * im, found[i].re * im + found[i].im * re};
+        }
+    }
+    for (int64_t row = 0; row < rows; row++) {
+        const Numbers *found = NAMED(transform)(&plan->parts[1], y + row * columns, part);
+        for (int64_t i = 0; i < columns; i++)
+            x[i * rows + row] = found[i];
+    }
+    return x;
+}
+
+TARGET INLINE void NAMED(load_columns)(Numbers *x, const float *from, int64_t length, int64_t stride, bool exchanged) {
+    for (int64_t i = 0; i < length; i++)
+        NAMED(load)(&x[i], from + 2 * i * stride, exchanged);
+}
+
+/* Pairs of real numbers. */
+TARGET INLINE void NAMED(load_pairs)(Numbers *x, const float *from, int64_t length, int64_t stride) {
+    for (int64_t i = 0; i < length; i++) {
+        memcpy(&x[i].re, from + 2 * i * stride, sizeof x[i].re);
+        memcpy(&x[i].im, from + (2 * i + 1) * stride, sizeof x[i].im);
+    }
+}
+
+/* Transforms LANES adjacent columns; `scratch` has room for ingot_transform's `vectors`. */
+TARGET static void NAMED(transform_strided)(const ingot_fourier_plan *plan, ingot_fourier_kind kind, const float *from,
+                                            float *to, int64_t stride, float scale, float *scratch) {
+    int64_t n = plan->length;
+    bool from_real = kind == FOURIER_REAL_FORWARD, to_real = kind == FOURIER_REAL_BACKWARD;
+    Numbers *x = (Numbers *)scratch, *y = x + n + 1;
+    if (from_real)
+        NAMED(load_pairs)(x, from, n, stride);
+    else
+        NAMED(load_columns)(to_real ? y : x, from, n + to_real, stride, kind == FOURIER_BACKWARD);
+    if (to_real)
+        NAMED(tangle_rows)(plan, y, x);
+    Numbers *result = NAMED(transform_vectors)(plan, x, y);
+    if (from_real) {
+        Numbers *other = result == x ? y : x;
+        NAMED(untangle_rows)(plan, result, other);
+        result = other;
+    }
+    for (int64_t i = 0; i < n + from_real; i++) {
+        Numbers scaled = {result[i].re * scale, result[i].im * scale};
+        if (to_real) {
+            memcpy(to + 2 * i * stride, &scaled.im, sizeof scaled.im);
+            memcpy(to + (2 * i + 1) * stride, &scaled.re, sizeof scaled.re);
+        } else
+            NAMED(store)(to + 2 * i * stride, &scaled, kind == FOURIER_BACKWARD);
+    }
+}
+
 static const ingot_fourier_loops NAMED(loops) = {
-    LANES, NAMED(transform_rows), NAMED(transform_columns), NAMED(transform_lines), NAMED(untangle), NAMED(tangle),
+    LANES,           NAMED(transform_rows), NAMED(transform_strided), NAMED(transform_columns), NAMED(transform_lines),
+    NAMED(untangle), NAMED(tangle),
 };
 
 #undef JOIN_NAMES

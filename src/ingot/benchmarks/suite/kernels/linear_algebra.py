@@ -11,6 +11,7 @@ from ingot.benchmarks.suite.contenders import numbers, own_words
 LENGTH = 512
 STACK = (256, 32, 32)
 SIGNALS = (1024, 4096)
+IMAGES = (8, 500, 512)
 AS_FAST = {"jax jit": 1.0, "torch": 1.0}
 TRANSFORM = {"jax jit": 0.9, "torch": 0.9}
 
@@ -76,6 +77,16 @@ def lu_stack() -> Contenders:
         lambda mx, x: mx.linalg.lu_factor(x, stream=mx.cpu),
         lambda jax, x: jax.scipy.linalg.lu_factor(x),
         lambda torch, x: torch.linalg.lu_factor(x),
+    )
+
+
+@benchmark("Fourier transforms of eight images of 500 x 512", targets=AS_FAST)
+def fft_images() -> Contenders:
+    return own_words(
+        lambda: (numbers(IMAGES),),
+        lambda mx, x: mx.fft.fft2(x),
+        lambda jax, x: jax.numpy.fft.fft2(x),
+        lambda torch, x: torch.fft.fft2(x),
     )
 
 
