@@ -102,7 +102,7 @@ def test_bits_depend_on_the_row_alone(length: int) -> None:
             one = transformed(x[row : row + 1], length, False, False)
             np.testing.assert_array_equal(one[0], expected[row])
         for copies in (1, 6):  # fewer columns than lanes, and more
-            columns = np.tile(x.transpose(2, 1, 0), (1, 1, copies))
+            columns = np.ascontiguousarray(np.tile(x.transpose(2, 1, 0), (1, 1, copies)))
             found = transformed(columns, length, False, False).transpose(2, 1, 0)
             np.testing.assert_array_equal(found, np.tile(expected, (copies, 1, 1)))
     _native.set_num_threads(old)
