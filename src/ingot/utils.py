@@ -89,7 +89,7 @@ MAX_DEPTH = 300  # of trees; deeper ones are taken for cycles
 
 
 def refuse_endless(name: str, tree: Any) -> None:
-    """Raises ValueError if a tree is too deep to be followed, as those that hold themselves are."""
+    """Raises ValueError if a tree is too deep to be traversed, as cyclic ones are."""
     waiting = [(tree, 0)]
     while waiting:
         subtree, depth = waiting.pop()
@@ -294,7 +294,7 @@ def tree_reduce(
 
 
 def tree_merge(tree_a: Any, tree_b: Any, merge_fn: Callable[[Any, Any], Any] | None = None) -> Any:
-    """One tree with what is in either of two.
+    """The union of two trees.
 
     Args:
         tree_a: A tree. None and empty containers stand for nothing.

@@ -140,10 +140,11 @@ def run_pipeline(
     sizes: Sizes | None = None,
     iteration: Iteration | None = None,
 ) -> Stages:
-    """Runs the passes that do not depend on layouts; the program runs the others. `name` is the
-    program's name in profiles; `account` is charged with the time of all passes. With `sizes`, the
-    lengths on the tape are symbolic. In the body of a loop, `iteration` tells what changes from
-    iteration to iteration.
+    """Runs the passes that do not depend on layouts; the program runs the others.
+
+    `name` is the program's name in profiles; `account` is charged with the time of all passes. With
+    `sizes`, the lengths on the tape are symbolic. For the body of a loop, `iteration` says what
+    changes between iterations.
     """
     account = account or Account()
     options = Options(mode, excess_precision(), sizes=sizes, iteration=iteration)
@@ -184,8 +185,8 @@ def _run(
 
 
 def _verify(form: Any, options: Options) -> None:
-    """Raises unless a form is right. Comparing symbolic sizes would add conditions on shapes, so
-    only loop nests are looked at then, whose proofs hold for all.
+    """Raises unless a form is valid. Comparing symbolic sizes would add conditions on shapes, so
+    with symbolic sizes only loop nests are verified, whose proofs hold for all shapes.
     """
     if options.sizes is None:
         form.verify()

@@ -19,7 +19,7 @@ from ingot.ops.shape import movement
 
 __all__ = ["array", "attach_functions"]
 
-# Methods that are functions of the module too, under the same name.
+# Methods that are also functions of the module, under the same name.
 SHARED = (
     "abs all any argmax argmin astype conj cos cummax cummin cumprod cumsum diag diagonal exp "
     "flatten log log10 log1p log2 logcumsumexp logsumexp max mean min moveaxis prod reciprocal "
@@ -28,7 +28,7 @@ SHARED = (
 
 
 def array_namespace(a: array, *, api_version: str | None = None) -> Any:
-    """The module that has the functions of arrays, as the array API standard asks for it."""
+    """The namespace of array functions, as required by the array API standard."""
     if api_version is not None:
         raise ValueError(
             f"[array] there is no choice of the array API's version yet, got "
@@ -81,7 +81,7 @@ array.__doc__ = construct.DESCRIPTION
 
 
 def attach_functions(namespace: Mapping[str, Any]) -> None:
-    """Makes methods of the functions in `namespace` that MLX's array has too."""
+    """Attaches those functions of `namespace` that are methods of MLX's array."""
     missing = [name for name in SHARED if name not in namespace]
     if missing:
         raise ImportError(f"ingot.core lacks functions that array needs: {', '.join(missing)}.")

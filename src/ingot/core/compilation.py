@@ -46,19 +46,19 @@ def compile(
     on_recompile: str | None = None,
     verify: bool = False,
 ) -> function.CompiledFunction[P, R]:
-    """Compile a function: trace it once, then run one optimised program for each kind of arguments.
+    """Compile a function: trace it once per signature, then run an optimised native program.
 
     Args:
-        fun: A function of arrays, trees of arrays and constants; trees may hold modules,
-            dataclasses and optimizers. Methods take their object as an input. What it changes in
-            its arguments and captured containers is followed; otherwise it should be pure.
+        fun: A function of arrays, trees of arrays and constants; trees may contain modules,
+            dataclasses and optimizers. A method takes its object as an input. Changes to arguments
+            and captured containers are tracked; otherwise the function should be pure.
         inputs: A list, dict or tree of arrays that the function reads besides its arguments.
-        outputs: A list, dict or tree of arrays that the function updates besides what it returns.
-        shapeless: Whether one trace serves all shapes of the inputs. Sizes stay symbolic; where the
-            function really depends on one, a call that changes it is traced again. Without it this
-            holds for axes that came with four lengths.
-        on_recompile: "warn" or "error" when a signature after the first has to be compiled.
-        verify: Whether every call also runs uncompiled and compares; for bring-up.
+        outputs: A list, dict or tree of arrays that the function updates besides its result.
+        shapeless: Whether one trace serves inputs of all shapes. Sizes are symbolic; if the
+            function depends on the value of one, a call that changes it is traced again. Without
+            `shapeless`, an axis becomes symbolic when it arrives with a fourth length.
+        on_recompile: "warn" or "error" if a signature after the first has to be compiled.
+        verify: Whether every call also runs uncompiled and compares the results, for debugging.
 
     Returns:
         The compiled function, with the methods `cache_info`, `cache_clear` and `explain`.
@@ -70,24 +70,24 @@ def compile(
 
 
 def set_eager_fusion(on: bool) -> None:
-    """Choose whether large graphs that are evaluated without `compile` are fused.
+    """Choose whether large graphs are fused when they are evaluated without `compile`.
 
     Args:
-        on: Whether to; it is on by default, unless INGOT_EAGER_FUSION is "off".
+        on: Whether to fuse them. The default is True unless INGOT_EAGER_FUSION is "off".
     """
     _native.set_callbacks(fuse=_evaluate_whole if on else None)
 
 
 def set_deterministic(on: bool) -> None:
-    """Choose whether bits are the same in every evaluation, run and number of threads.
+    """Choose whether results are bitwise identical in every run, with any number of threads.
 
-    Math functions then come from the same library whether or not they are fused, the blocks of
-    matrix products do not depend on the number of threads, and BLAS, where NumPy and SciPy call it,
-    runs on one. Everything else is so anyway. The first use of a math function takes longer,
-    because it is compiled.
+    If so, math functions come from the same library whether or not they are fused, the blocks of
+    matrix products do not depend on the number of threads, and BLAS calls of NumPy and SciPy use
+    one thread. Everything else is deterministic in any case. The first use of a math function takes
+    longer, because it is compiled.
 
     Args:
-        on: Whether to; it is off by default, unless INGOT_DETERMINISTIC is "1".
+        on: Whether to. The default is False unless INGOT_DETERMINISTIC is "1".
     """
     _deterministic(on)
     limit_blas_threads()
@@ -100,7 +100,7 @@ def _deterministic(on: bool) -> None:
 
 
 def _run_kernel(node: Any, op: Any, values: tuple[Any, ...]) -> Any:
-    """A math function by a kernel instead of NumPy; other ops by their own rules."""
+    """Runs a math function as a kernel instead of by NumPy; other ops run by their own rules."""
     if not values or not is_approximate(op, node.inputs[0].dtype):
         return NotImplemented
     return _math_kernels().run(op, values)
@@ -124,13 +124,13 @@ def _math_kernels() -> Any:
 
 
 def eager_fusion_info() -> dict[str, int]:
-    """How many graph structures were seen, how many are compiled, and how often those ran."""
+    """The number of graph structures seen, how many are compiled, and how often those ran."""
     found: dict[str, int] = _eager().eager_fusion_info()
     return found
 
 
 def _evaluate_whole(nodes: list[Any], wanted: list[int], is_frequent: bool) -> Any:
-    """Loads the compiler and hands it the graph, and from now on every graph."""
+    """Loads the compiler and passes it this graph and all later ones."""
     whole: Callable[..., Any] = _eager().evaluate_whole
     _native.set_callbacks(fuse=whole)
     return whole(nodes, wanted, is_frequent)

@@ -1,4 +1,4 @@
-"""mlx.core.cuda where there is no CUDA: what programs ask before they use it."""
+"""mlx.core.cuda without CUDA: the queries that programs make before they use it."""
 
 __all__ = ["is_available"]
 

@@ -1,4 +1,4 @@
-"""Functions in files: what users call, before the modules that do it are loaded."""
+"""Exported functions: the public functions, which load the implementation when first called."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def export_function(
 
     Args:
         file_or_callback: A path, or a function that is called with each part of the graph.
-        fun: A function of arrays that returns an array or a sequence of them. It is traced: what
-            it does besides computing arrays happens now and never again.
+        fun: A function of arrays that returns an array or a sequence of them. It is traced, so
+            side effects happen only now.
         args: Example inputs: arrays, or one sequence and one dict of arrays.
         shapeless: Whether inputs may have other lengths, with as many axes.
         metadata: A text that is stored in the file.
@@ -125,7 +125,7 @@ def import_function(file: Any, return_metadata: bool = False) -> Any:
 
     Args:
         file: The path.
-        return_metadata: Whether to return the text that is stored in the file too.
+        return_metadata: Whether to return the metadata as well.
 
     Returns:
         The function, which returns a tuple of arrays; or that and the text.

@@ -1,4 +1,4 @@
-"""mlx.core.metal where there is no Metal: what programs ask before they use it."""
+"""mlx.core.metal without Metal: the queries that programs make before they use it."""
 
 from ingot.runtime.memory import (
     clear_cache,
@@ -33,7 +33,7 @@ def is_available() -> bool:
 
 
 def device_info() -> dict[str, str | int]:
-    """What is known of the Metal device: nothing."""
+    """Information about the Metal device, of which there is none."""
     return {}
 
 

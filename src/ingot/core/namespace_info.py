@@ -1,4 +1,4 @@
-"""What `ingot.core` has of the Python array API standard, as MLX says it of `mlx.core`.
+"""Which part of the Python array API standard `ingot.core` implements, as in `mlx.core`.
 
 `ingot.array_api` is the namespace that conforms to the standard.
 """
@@ -48,7 +48,7 @@ class ArrayNamespaceInfo:
         }
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Any]:
-        """The standard's dtypes that there are, of one kind or several."""
+        """The available dtypes of the standard, of one kind or several."""
         _check(device)
         kinds = (kind,) if isinstance(kind, str) else kind
         if kinds is None:
@@ -70,5 +70,5 @@ def _check(device: Any) -> None:
 
 
 def __array_namespace_info__() -> ArrayNamespaceInfo:  # noqa: N807
-    """What the namespace has of the array API standard."""
+    """Which part of the array API standard the namespace implements."""
     return ArrayNamespaceInfo()

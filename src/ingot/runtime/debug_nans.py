@@ -55,7 +55,7 @@ class _Restore:
 
 
 def debug_nans(on: bool = True) -> _Restore:
-    """Stop at the first operation that makes a NaN, or an infinity of finite numbers.
+    """Stop at the first operation that produces a NaN, or an infinity from finite numbers.
 
     Evaluating it raises a FloatingPointError with the operation, the line of your program that
     made it, and the shapes, dtypes and ranges of its inputs. Compiled functions are checked too,

@@ -322,7 +322,7 @@ def write_line(text: str) -> None:
 
 
 def set_compile_progress(mode: str) -> str:
-    """Choose where compilations that take longer than a second say what they are doing.
+    """Choose where compilations that take longer than a second show their progress.
 
     Args:
         mode: "auto", on terminals and in notebooks; "on", also elsewhere, as lines on stderr; or

@@ -1,8 +1,8 @@
 """Narrow: replaces ops of which only a part is read by ops that compute just that part.
 
-An op whose only reader is a view gives way to one that computes only the viewed part, if it has
+An op whose only reader is a view is replaced by one that computes only the viewed part, if it has
 such a form (`Op.narrowed`): the positions of the largest elements without those of all others. An
-op with several outputs of which one is read gives way to one that computes it alone
+op with several outputs of which only one is read is replaced by one that computes just that
 (`Op.only_output`): singular values without vectors.
 """
 
