@@ -79,6 +79,29 @@ def test_partition(dtype: str, kth: int, axis: int | None) -> None:
         np.testing.assert_array_equal(np.sort(rows), ordered)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "int64", "float16", "float32"])
+@pytest.mark.parametrize("length", [1, 2, 9, 31, 32, 33, 65, 257, 1000, 2049, 5000])
+def test_partition_of_rows_of_every_kind(length: int, dtype: str) -> None:
+    rng = np.random.default_rng(length)
+    rows = [
+        rng.integers(0, 200, length),
+        rng.integers(0, 2, length),
+        np.full(length, 7),
+        np.arange(length) % 199,
+        np.arange(length)[::-1] % 199,
+        np.where(rng.random(length) < 0.02, rng.integers(0, 200, length), 3),
+    ]
+    x = np.array(rows).astype(dtype)
+    for kth in {0, length // 9, length // 2, length - 1 - length // 100, length - 1}:
+        found = np.array(mx.partition(mx.array(x), kth, axis=1))
+        order = np.array(mx.argpartition(mx.array(x), kth, axis=1))
+        np.testing.assert_array_equal(found, np.take_along_axis(x, order.astype(np.int64), 1))
+        np.testing.assert_array_equal(np.sort(order, 1), np.tile(np.arange(length), (len(x), 1)))
+        ranked = np.sort(x, 1)
+        np.testing.assert_array_equal(found[:, kth], ranked[:, kth])
+        np.testing.assert_array_equal(np.sort(found[:, :kth], 1), ranked[:, :kth])
+
+
 @pytest.mark.parametrize("k", [0, 1, 4, 20])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_topk(k: int, axis: int) -> None:

@@ -10,13 +10,17 @@
 #include "integers.h"
 #include "memory/allocator.h"
 #include "rows/scan_kernels.h"
+#include "search/vectors.h"
 #include "threads/interrupt.h"
 #include "tuning.h"
+
+typedef void (*Segments)(const char *const *from, char *const *to, int64_t in, int64_t out, int64_t count, void *values);
 
 typedef struct {
     const ingot_scan *scan;
     const ingot_scan_kernel *kernel;
-    int64_t tiles; /* tiles of columns in each matrix */
+    Segments segments; /* the version for this machine */
+    int64_t tiles;     /* tiles of columns in each matrix */
     /* For long rows, which are divided into groups of SEGMENTS chunks: */
     int64_t groups;      /* per row */
     atomic_llong next;   /* the next group to be claimed */
@@ -26,6 +30,8 @@ typedef struct {
 } Job;
 
 static const char *row_of(const ingot_rows *rows, int64_t behind, int64_t row) {
+    if (behind == 1) /* a division takes as long as a short row */
+        return rows->data + row * rows->strides[0];
     return rows->data + row / behind * rows->strides[0] + row % behind * rows->strides[2];
 }
 
@@ -47,7 +53,7 @@ static void scan_rows(void *context, int64_t begin, int64_t end, int thread) {
             to[i] = (char *)row_of(&s->results, s->behind, row + i);
         }
         if (together == SEGMENTS)
-            job->kernel->segments(from, to, in, out, s->length, values);
+            job->segments(from, to, in, out, s->length, values);
         else
             for (int64_t i = 0; i < together; i++)
                 job->kernel->segment(from[i], to[i], in, out, s->length, values + i * job->kernel->value_size);
@@ -62,7 +68,7 @@ static void scan_group(const Job *job, const char *const *from, char *const *to,
     const ingot_scan *s = job->scan;
     int64_t in = s->elements.strides[1], out = s->results.strides[1];
     if (first + SEGMENTS * SCAN_CHUNK <= s->length) {
-        job->kernel->segments(from, to, in, out, SCAN_CHUNK, values);
+        job->segments(from, to, in, out, SCAN_CHUNK, values);
         return;
     }
     for (int64_t i = 0; i < SEGMENTS && first + i * SCAN_CHUNK < s->length; i++) {
@@ -149,6 +155,11 @@ static bool scan_all(ingot_loop_body body, Job *job, int64_t count, int64_t grai
 
 bool ingot_scan_rows(const ingot_scan *s) {
     Job job = {.scan = s, .kernel = ingot_find_scan(s->kind, s->dtype)};
+    job.segments = job.kernel->segments;
+#ifdef AVX512
+    if (job.kernel->segments_in_lanes != NULL && ingot_has_avx512())
+        job.segments = job.kernel->segments_in_lanes;
+#endif
     int64_t rows = s->before * s->behind, itemsize = dtype_table[s->dtype]->itemsize;
     if (s->behind >= MIN_SCANNED_COLUMNS && s->elements.strides[2] == itemsize && s->results.strides[2] == itemsize) {
         int64_t grain = SCAN_GRAIN / (s->length * smaller(s->behind, COLUMNS)) + 1;

@@ -7,12 +7,9 @@
 #include <string.h>
 
 #include "rows/extremes.h"
+#include "rows/scan_blocks.h"
 #include "search/vectors.h"
 #include "tuning.h"
-
-#ifdef AVX512
-#include <immintrin.h>
-#endif
 
 INLINE float logaddexp_float(float a, float b) {
     float difference = a - b;
@@ -34,6 +31,35 @@ INLINE double logaddexp_double(double a, double b) {
 
 #define ADD(a, b) ((a) + (b))
 #define MULTIPLY(a, b) ((a) * (b))
+
+#ifdef AVX512
+/* Maxima and minima of vectors. */
+#define SELECT(VECTOR, mask, a, b) ((VECTOR)(((mask) & (__typeof__(mask))(a)) | (~(mask) & (__typeof__(mask))(b))))
+#define DEFINE_EXTREME_LANES(NAME, TYPE)                                              \
+    typedef TYPE NAME##_lanes __attribute__((vector_size(8 * sizeof(TYPE))));         \
+    AVX512 INLINE NAME##_lanes larger_lanes_##NAME(NAME##_lanes a, NAME##_lanes b) {  \
+        return SELECT(NAME##_lanes, a > b, a, b);                                     \
+    }                                                                                 \
+    AVX512 INLINE NAME##_lanes smaller_lanes_##NAME(NAME##_lanes a, NAME##_lanes b) { \
+        return SELECT(NAME##_lanes, a < b, a, b);                                     \
+    }
+#define DEFINE_INEXACT_EXTREME_LANES(TYPE)                                            \
+    typedef TYPE TYPE##_lanes __attribute__((vector_size(8 * sizeof(TYPE))));         \
+    AVX512 INLINE TYPE##_lanes larger_lanes_##TYPE(TYPE##_lanes a, TYPE##_lanes b) {  \
+        TYPE##_lanes found = SELECT(TYPE##_lanes, (a > b) | (a != a), a, b);          \
+        return SELECT(TYPE##_lanes, (a == 0) & (b == 0), a + b, found);               \
+    }                                                                                 \
+    AVX512 INLINE TYPE##_lanes smaller_lanes_##TYPE(TYPE##_lanes a, TYPE##_lanes b) { \
+        TYPE##_lanes found = SELECT(TYPE##_lanes, (a < b) | (a != a), a, b);          \
+        return SELECT(TYPE##_lanes, (a == 0) & (b == 0), -(-a - b), found);           \
+    }
+DEFINE_EXTREME_LANES(uint32, uint32_t)
+DEFINE_EXTREME_LANES(int32, int32_t)
+DEFINE_EXTREME_LANES(uint64, uint64_t)
+DEFINE_EXTREME_LANES(int64, int64_t)
+DEFINE_INEXACT_EXTREME_LANES(float)
+DEFINE_INEXACT_EXTREME_LANES(double)
+#endif
 
 #define TYPE uint8_t
 #define ACC uint32_t
@@ -68,6 +94,8 @@ INLINE double logaddexp_double(double a, double b) {
 #define NAME(x) sum_32_##x
 #define COMBINE(a, b) ADD(a, b)
 #define IDENTITY 0
+#define BLOCK(x) x##_block_4
+#define COMBINE_LANES(a, b) ADD(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE uint32_t
@@ -75,6 +103,8 @@ INLINE double logaddexp_double(double a, double b) {
 #define NAME(x) product_32_##x
 #define COMBINE(a, b) MULTIPLY(a, b)
 #define IDENTITY 1
+#define BLOCK(x) x##_block_4
+#define COMBINE_LANES(a, b) MULTIPLY(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE uint64_t
@@ -82,6 +112,8 @@ INLINE double logaddexp_double(double a, double b) {
 #define NAME(x) sum_64_##x
 #define COMBINE(a, b) ADD(a, b)
 #define IDENTITY 0
+#define BLOCK(x) x##_block_8
+#define COMBINE_LANES(a, b) ADD(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE uint64_t
@@ -89,6 +121,8 @@ INLINE double logaddexp_double(double a, double b) {
 #define NAME(x) product_64_##x
 #define COMBINE(a, b) MULTIPLY(a, b)
 #define IDENTITY 1
+#define BLOCK(x) x##_block_8
+#define COMBINE_LANES(a, b) MULTIPLY(a, b)
 #include "rows/scan_loop.h"
 
 /* -0 is the identity of addition: -0 + x is x for every x, -0 included. */
@@ -97,75 +131,17 @@ INLINE double logaddexp_double(double a, double b) {
 #define NAME(x) sum_float_##x
 #define COMBINE(a, b) ADD(a, b)
 #define IDENTITY (-0.0)
+#define BLOCK(x) x##_block_4
+#define COMBINE_LANES(a, b) ADD(a, b)
 #include "rows/scan_loop.h"
-
-#ifdef AVX512
-/* The transpose of 8 x 8 floats. */
-AVX512 INLINE void transpose(__m256 *x) {
-    __m256 pairs[8], fours[8];
-    for (int i = 0; i < 8; i += 2) {
-        pairs[i] = _mm256_unpacklo_ps(x[i], x[i + 1]);
-        pairs[i + 1] = _mm256_unpackhi_ps(x[i], x[i + 1]);
-    }
-    for (int i = 0; i < 8; i += 4)
-        for (int j = 0; j < 2; j++) {
-            fours[i + 2 * j] = _mm256_shuffle_ps(pairs[i + j], pairs[i + j + 2], 0x44);
-            fours[i + 2 * j + 1] = _mm256_shuffle_ps(pairs[i + j], pairs[i + j + 2], 0xEE);
-        }
-    for (int i = 0; i < 4; i++) {
-        x[i] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x20);
-        x[i + 4] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x31);
-    }
-}
-
-/* The sums of contiguous segments, a lane for each, whose elements are transposed to lanes and back. */
-AVX512 INLINE __m512d sums_in_lanes(const char *const *from, char *const *to, int64_t count, __m512d sums) {
-    for (int64_t i = 0; i < count; i += SEGMENTS) {
-        __m256 x[SEGMENTS];
-        for (int s = 0; s < SEGMENTS; s++)
-            memcpy(&x[s], from[s] + i * (int64_t)sizeof(float), sizeof x[s]);
-        transpose(x);
-        for (int s = 0; s < SEGMENTS; s++) {
-            sums = _mm512_add_pd(sums, _mm512_cvtps_pd(x[s]));
-            x[s] = _mm512_cvtpd_ps(sums);
-        }
-        if (to == NULL)
-            continue;
-        transpose(x);
-        for (int s = 0; s < SEGMENTS; s++)
-            memcpy(to[s] + i * (int64_t)sizeof(float), &x[s], sizeof x[s]);
-    }
-    return sums;
-}
-
-/* Same as sum_float_segments(). */
-AVX512 static void sum_float_segments_avx512(const char *const *from, char *const *to, int64_t in, int64_t out, int64_t count,
-                                             void *values) {
-    bool in_lanes = in == (int64_t)sizeof(float) && (to == NULL || out == (int64_t)sizeof(float));
-    int64_t whole = in_lanes ? count - count % SEGMENTS : 0;
-    const char *rest[SEGMENTS];
-    char *results[SEGMENTS];
-    __m512d sums = _mm512_loadu_pd(values);
-    sums = to == NULL ? sums_in_lanes(from, NULL, whole, sums) : sums_in_lanes(from, to, whole, sums);
-    _mm512_storeu_pd(values, sums);
-    for (int s = 0; s < SEGMENTS; s++) {
-        rest[s] = from[s] + whole * in;
-        results[s] = to == NULL ? NULL : to[s] + whole * out;
-    }
-    if (whole < count)
-        sum_float_segments(rest, to == NULL ? NULL : results, in, out, count - whole, values);
-}
-
-static const ingot_scan_kernel sum_float_avx512_kernel = {
-    sum_float_segments_avx512, sum_float_segment, sum_float_columns, sum_float_start, sum_float_follow, sizeof(double),
-};
-#endif
 
 #define TYPE double
 #define ACC double
 #define NAME(x) sum_double_##x
 #define COMBINE(a, b) ADD(a, b)
 #define IDENTITY (-0.0)
+#define BLOCK(x) x##_block_8
+#define COMBINE_LANES(a, b) ADD(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE float
@@ -173,6 +149,8 @@ static const ingot_scan_kernel sum_float_avx512_kernel = {
 #define NAME(x) product_float_##x
 #define COMBINE(a, b) MULTIPLY(a, b)
 #define IDENTITY 1
+#define BLOCK(x) x##_block_4
+#define COMBINE_LANES(a, b) MULTIPLY(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE double
@@ -180,6 +158,8 @@ static const ingot_scan_kernel sum_float_avx512_kernel = {
 #define NAME(x) product_double_##x
 #define COMBINE(a, b) MULTIPLY(a, b)
 #define IDENTITY 1
+#define BLOCK(x) x##_block_8
+#define COMBINE_LANES(a, b) MULTIPLY(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE uint8_t
@@ -243,6 +223,8 @@ static const ingot_scan_kernel sum_float_avx512_kernel = {
 #define NAME(x) maximum_uint32_##x
 #define COMBINE(a, b) LARGER(a, b)
 #define IDENTITY 0
+#define BLOCK(x) x##_block_4
+#define COMBINE_LANES(a, b) larger_lanes_uint32(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE uint32_t
@@ -250,6 +232,8 @@ static const ingot_scan_kernel sum_float_avx512_kernel = {
 #define NAME(x) minimum_uint32_##x
 #define COMBINE(a, b) SMALLER(a, b)
 #define IDENTITY UINT32_MAX
+#define BLOCK(x) x##_block_4
+#define COMBINE_LANES(a, b) smaller_lanes_uint32(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE int32_t
@@ -257,6 +241,8 @@ static const ingot_scan_kernel sum_float_avx512_kernel = {
 #define NAME(x) maximum_int32_##x
 #define COMBINE(a, b) LARGER(a, b)
 #define IDENTITY INT32_MIN
+#define BLOCK(x) x##_block_4
+#define COMBINE_LANES(a, b) larger_lanes_int32(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE int32_t
@@ -264,6 +250,8 @@ static const ingot_scan_kernel sum_float_avx512_kernel = {
 #define NAME(x) minimum_int32_##x
 #define COMBINE(a, b) SMALLER(a, b)
 #define IDENTITY INT32_MAX
+#define BLOCK(x) x##_block_4
+#define COMBINE_LANES(a, b) smaller_lanes_int32(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE uint64_t
@@ -271,6 +259,8 @@ static const ingot_scan_kernel sum_float_avx512_kernel = {
 #define NAME(x) maximum_uint64_##x
 #define COMBINE(a, b) LARGER(a, b)
 #define IDENTITY 0
+#define BLOCK(x) x##_block_8
+#define COMBINE_LANES(a, b) larger_lanes_uint64(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE uint64_t
@@ -278,6 +268,8 @@ static const ingot_scan_kernel sum_float_avx512_kernel = {
 #define NAME(x) minimum_uint64_##x
 #define COMBINE(a, b) SMALLER(a, b)
 #define IDENTITY UINT64_MAX
+#define BLOCK(x) x##_block_8
+#define COMBINE_LANES(a, b) smaller_lanes_uint64(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE int64_t
@@ -285,6 +277,8 @@ static const ingot_scan_kernel sum_float_avx512_kernel = {
 #define NAME(x) maximum_int64_##x
 #define COMBINE(a, b) LARGER(a, b)
 #define IDENTITY INT64_MIN
+#define BLOCK(x) x##_block_8
+#define COMBINE_LANES(a, b) larger_lanes_int64(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE int64_t
@@ -292,6 +286,8 @@ static const ingot_scan_kernel sum_float_avx512_kernel = {
 #define NAME(x) minimum_int64_##x
 #define COMBINE(a, b) SMALLER(a, b)
 #define IDENTITY INT64_MAX
+#define BLOCK(x) x##_block_8
+#define COMBINE_LANES(a, b) smaller_lanes_int64(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE float
@@ -299,6 +295,8 @@ static const ingot_scan_kernel sum_float_avx512_kernel = {
 #define NAME(x) maximum_float_##x
 #define COMBINE(a, b) larger_float(a, b)
 #define IDENTITY (-INFINITY)
+#define BLOCK(x) x##_block_4
+#define COMBINE_LANES(a, b) larger_lanes_float(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE float
@@ -306,6 +304,8 @@ static const ingot_scan_kernel sum_float_avx512_kernel = {
 #define NAME(x) minimum_float_##x
 #define COMBINE(a, b) smaller_float(a, b)
 #define IDENTITY INFINITY
+#define BLOCK(x) x##_block_4
+#define COMBINE_LANES(a, b) smaller_lanes_float(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE float
@@ -320,6 +320,8 @@ static const ingot_scan_kernel sum_float_avx512_kernel = {
 #define NAME(x) maximum_double_##x
 #define COMBINE(a, b) larger_double(a, b)
 #define IDENTITY (-INFINITY)
+#define BLOCK(x) x##_block_8
+#define COMBINE_LANES(a, b) larger_lanes_double(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE double
@@ -327,6 +329,8 @@ static const ingot_scan_kernel sum_float_avx512_kernel = {
 #define NAME(x) minimum_double_##x
 #define COMBINE(a, b) smaller_double(a, b)
 #define IDENTITY INFINITY
+#define BLOCK(x) x##_block_8
+#define COMBINE_LANES(a, b) smaller_lanes_double(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE double
@@ -386,9 +390,5 @@ static const ingot_scan_kernel *const kernels[][DTYPE_COUNT] = {
 const ingot_scan_kernel *ingot_find_scan(ingot_scan_kind kind, int dtype) {
     if (dtype < 0 || dtype >= DTYPE_COUNT)
         return NULL;
-#ifdef AVX512
-    if (kernels[kind][dtype] == &sum_float_kernel && ingot_has_avx512())
-        return &sum_float_avx512_kernel;
-#endif
     return kernels[kind][dtype];
 }

@@ -16,6 +16,8 @@ enum {
 
 typedef struct {
     void (*segments)(const char *const *from, char *const *to, int64_t in, int64_t out, int64_t count, void *values);
+    /* The same with AVX-512; NULL if there is no such version. */
+    void (*segments_in_lanes)(const char *const *from, char *const *to, int64_t in, int64_t out, int64_t count, void *values);
     void (*segment)(const char *from, char *to, int64_t in, int64_t out, int64_t count, void *value);
     void (*columns)(const char *from, char *to, int64_t in, int64_t out, int64_t count, int64_t width);
     void (*start)(void *values, int64_t count);    /* fills in the identity */

@@ -1,5 +1,7 @@
 /* Scans of elements of one TYPE that accumulate in ACC. scan_kernels.c includes this for each type, with NAME(x) to
- * make function names unique, and COMBINE(a, b) and IDENTITY. */
+ * make function names unique, and COMBINE(a, b) and IDENTITY. BLOCK(x) makes the names of the functions that read and
+ * write blocks of such elements, and COMBINE_LANES(a, b) combines vectors of them; types without these have no scans in
+ * lanes. */
 
 /* Interleaves several segments one cache line at a time: at power-of-two lengths, all segments fall into the same L1
  * set, which holds no more lines than that. */
@@ -46,6 +48,48 @@ static void NAME(segments)(const char *const *from, char *const *to, int64_t in,
         NAME(in_step)(from, to, in, out, count, acc);
     memcpy(values, acc, sizeof acc);
 }
+
+#if defined(AVX512) && defined(BLOCK)
+typedef TYPE NAME(elements) __attribute__((vector_size(SEGMENTS * sizeof(TYPE))));
+typedef ACC NAME(lanes) __attribute__((vector_size(SEGMENTS * sizeof(ACC))));
+
+/* The next `width` elements of each segment. */
+AVX512 INLINE void NAME(block)(const char *const *from, char *const *to, int64_t at, int width, NAME(lanes) * acc) {
+    NAME(elements) block[SEGMENTS];
+    BLOCK(read)(from, at, width, block);
+    for (int i = 0; i < width; i++) {
+        *acc = COMBINE_LANES(*acc, __builtin_convertvector(block[i], NAME(lanes)));
+        block[i] = __builtin_convertvector(*acc, NAME(elements));
+    }
+    if (to != NULL)
+        BLOCK(write)(to, at, width, block);
+}
+
+AVX512 INLINE void NAME(blocks)(const char *const *from, char *const *to, int64_t count, void *values) {
+    NAME(lanes) acc;
+    int64_t at = 0;
+    memcpy(&acc, values, sizeof acc);
+    for (; at + SEGMENTS <= count; at += SEGMENTS)
+        NAME(block)(from, to, at, SEGMENTS, &acc);
+    if (at < count)
+        NAME(block)(from, to, at, (int)(count - at), &acc);
+    memcpy(values, &acc, sizeof acc);
+}
+
+/* Same as segments(), a lane for each. */
+AVX512 static void NAME(segments_in_lanes)(const char *const *from, char *const *to, int64_t in, int64_t out, int64_t count,
+                                           void *values) {
+    if (in != (int64_t)sizeof(TYPE) || (to != NULL && out != (int64_t)sizeof(TYPE)))
+        NAME(segments)(from, to, in, out, count, values);
+    else if (to == NULL)
+        NAME(blocks)(from, NULL, count, values);
+    else
+        NAME(blocks)(from, to, count, values);
+}
+#define SEGMENTS_IN_LANES NAME(segments_in_lanes)
+#else
+#define SEGMENTS_IN_LANES NULL
+#endif
 
 /* Scans one segment. */
 static void NAME(segment)(const char *from, char *to, int64_t in, int64_t out, int64_t count, void *value) {
@@ -111,12 +155,16 @@ static void NAME(follow)(void *value, const void *next) {
     memcpy(value, &a, sizeof a);
 }
 
-static const ingot_scan_kernel NAME(kernel) = {NAME(segments), NAME(segment), NAME(columns),
-                                               NAME(start),    NAME(follow),  sizeof(ACC)};
+static const ingot_scan_kernel NAME(kernel) = {
+    NAME(segments), SEGMENTS_IN_LANES, NAME(segment), NAME(columns), NAME(start), NAME(follow), sizeof(ACC),
+};
 
 #undef SCAN_SEGMENTS
+#undef SEGMENTS_IN_LANES
 #undef TYPE
 #undef ACC
 #undef NAME
 #undef COMBINE
 #undef IDENTITY
+#undef BLOCK
+#undef COMBINE_LANES

@@ -17,10 +17,13 @@
 #include "tuning.h"
 
 enum {
-    BLOCK = 64,      /* keys that are compared before any is moved */
-    SAMPLE = 512,    /* keys in the sample that estimates the bracket */
-    SMALL = 1024,    /* below this many keys, quickselect directly */
-    MAX_ROUNDS = 16, /* after which sampling gives way to sorting */
+    BLOCK = 64,        /* keys that are compared before any is moved */
+    SAMPLE = 128,      /* keys in the sample that estimates the bracket */
+    SMALL_SAMPLE = 16, /* the same if there are no more keys than ... */
+    MEDIUM = 2048,
+    FEW = 32,        /* keys that are compared with each other */
+    MARGIN = 2,      /* standard deviations between an estimate and its bracket */
+    MAX_ROUNDS = 40, /* after which sampling gives way to sorting */
     COLUMNS = 16,    /* adjacent rows that are read together: a cache line of floats */
 };
 

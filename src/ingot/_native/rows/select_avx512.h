@@ -47,3 +47,41 @@ AVX512 static void NAME(split_avx512)(const KEY *keys, int64_t count, KEY pivot,
         at = POSITION_ADD(at, step);
     }
 }
+
+/* Same as of_rank_in_few(), for up to FEW keys. */
+AVX512 static KEY NAME(of_rank_in_few_avx512)(const KEY *keys, int64_t count, int64_t rank, int64_t *less) {
+    VECTOR all[FEW / LANES_OF_KEY];
+    unsigned here[FEW / LANES_OF_KEY];
+    for (int v = 0; v < FEW / LANES_OF_KEY; v++) {
+        int64_t left = count - v * LANES_OF_KEY;
+        here[v] = left >= LANES_OF_KEY ? ALL_LANES : left > 0 ? (1u << left) - 1 : 0;
+        all[v] = LOAD_SOME(here[v], keys + v * LANES_OF_KEY);
+    }
+    int64_t i = 0;
+    for (;; i++) {
+        VECTOR key = SPLAT(keys[i]);
+        int64_t below = 0, equal = 0;
+        for (int v = 0; v < FEW / LANES_OF_KEY; v++) {
+            below += __builtin_popcount(LESS(here[v], all[v], key));
+            equal += __builtin_popcount(EQUAL(here[v], all[v], key));
+        }
+        *less = below;
+        if ((rank >= below && rank < below + equal) || i + 1 == count)
+            return keys[i];
+    }
+}
+
+/* Same as sort_few(). */
+AVX512 static void NAME(sort_few_avx512)(const KEY *keys, int64_t count, KEY *sorted) {
+    for (int64_t i = 0; i < count; i++) {
+        VECTOR key = SPLAT(keys[i]);
+        int64_t below = 0;
+        for (int64_t j = 0; j < count; j += LANES_OF_KEY) {
+            unsigned here = count - j >= LANES_OF_KEY ? ALL_LANES : (1u << (count - j)) - 1;
+            unsigned before = i - j >= LANES_OF_KEY ? ALL_LANES : i > j ? (1u << (i - j)) - 1 : 0;
+            VECTOR some = LOAD_SOME(here, keys + j);
+            below += __builtin_popcount(LESS(here, some, key) | EQUAL(before, some, key));
+        }
+        sorted[below] = keys[i];
+    }
+}

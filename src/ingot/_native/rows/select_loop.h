@@ -5,33 +5,54 @@ static int NAME(compare)(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Partitions keys until the one of that rank is in its sorted position, and returns it. */
-static KEY NAME(quickselect)(KEY *keys, int64_t count, int64_t rank) {
-    int64_t low = 0, high = count - 1;
-    while (low < high) {
-        KEY first = keys[low], middle = keys[low + (high - low) / 2], last = keys[high];
-        KEY smaller = first < middle ? first : middle, larger = first < middle ? middle : first;
-        KEY pivot = last < smaller ? smaller : last > larger ? larger : last;
-        int64_t left = low, right = high;
-        while (left <= right) {
-            while (keys[left] < pivot)
-                left++;
-            while (keys[right] > pivot)
-                right--;
-            if (left <= right) {
-                KEY moved = keys[left];
-                keys[left++] = keys[right];
-                keys[right--] = moved;
-            }
+/* The key of that rank among a few, by counting for each how many are smaller: no branch depends on the keys but the
+ * last. `less` becomes the number of smaller keys. */
+FOR_EACH_MACHINE
+static KEY NAME(of_rank_in_few_plain)(const KEY *keys, int64_t count, int64_t rank, int64_t *less) {
+    for (int64_t i = 0; i < count; i++) {
+        KEY below = 0, equal = 0;
+        for (int64_t j = 0; j < count; j++) {
+            below += keys[j] < keys[i];
+            equal += keys[j] == keys[i];
         }
-        if (rank <= right)
-            high = right;
-        else if (rank >= left)
-            low = left;
-        else
-            break;
+        if (rank >= below && rank < below + equal) {
+            *less = below;
+            return keys[i];
+        }
     }
-    return keys[rank];
+    *less = 0; /* not reached: some key has every rank below `count` */
+    return keys[0];
+}
+
+/* Sorts a few keys, which takes as many comparisons whatever they are. */
+FOR_EACH_MACHINE
+static void NAME(sort_few_plain)(const KEY *keys, int64_t count, KEY *sorted) {
+    for (int64_t i = 0; i < count; i++) {
+        KEY below = 0;
+        for (int64_t j = 0; j < i; j++)
+            below += keys[j] <= keys[i];
+        for (int64_t j = i + 1; j < count; j++)
+            below += keys[j] < keys[i];
+        sorted[below] = keys[i];
+    }
+}
+
+static KEY NAME(of_rank_in_few)(const KEY *keys, int64_t count, int64_t rank, int64_t *less) {
+#ifdef AVX512
+    if (ingot_has_avx512())
+        return NAME(of_rank_in_few_avx512)(keys, count, rank, less);
+#endif
+    return NAME(of_rank_in_few_plain)(keys, count, rank, less);
+}
+
+static void NAME(sort_few)(const KEY *keys, int64_t count, KEY *sorted) {
+#ifdef AVX512
+    if (ingot_has_avx512()) {
+        NAME(sort_few_avx512)(keys, count, sorted);
+        return;
+    }
+#endif
+    NAME(sort_few_plain)(keys, count, sorted);
 }
 
 /* Compacts the keys in [low, high] into `to`, which may be `keys` itself. Returns how many there are, and in `less`
@@ -72,20 +93,22 @@ static int64_t NAME(between)(const KEY *keys, int64_t count, KEY low, KEY high, 
     return NAME(between_plain)(keys, count, low, high, to, less);
 }
 
-/* Finds two keys that most probably bracket the key of `rank`, from a sample. */
-static void NAME(bracket)(const KEY *keys, int64_t count, int64_t rank, KEY *low, KEY *high) {
-    KEY sample[SAMPLE];
-    int64_t stride = count / SAMPLE;
+/* Finds two keys that most probably bracket the key of `rank`, from a sorted sample; the same key twice if
+ * `is_narrow`. */
+static void NAME(bracket)(const KEY *keys, int64_t count, int64_t rank, bool is_narrow, KEY *low, KEY *high) {
+    KEY sample[SAMPLE], sorted[SAMPLE];
+    int64_t size = count > MEDIUM ? SAMPLE : SMALL_SAMPLE, stride = count / size;
     uint64_t random = 0x9E3779B97F4A7C15;
-    for (int64_t i = 0; i < SAMPLE; i++) {
+    for (int64_t i = 0; i < size; i++) {
         random = random * 6364136223846793005u + 1442695040888963407u;
-        sample[i] = keys[i * stride + (int64_t)((random >> 33) % (uint64_t)stride)];
+        sample[i] = keys[i * stride + (int64_t)(((random >> 32) * (uint64_t)stride) >> 32)];
     }
-    double share = (double)rank / (double)count, expected = share * SAMPLE;
-    double margin = 3 * sqrt(expected * (1 - share)) + 3;
-    int64_t left = (int64_t)floor(expected - margin), right = (int64_t)ceil(expected + margin);
-    *low = left < 0 ? KEY_MIN : NAME(quickselect)(sample, SAMPLE, left);
-    *high = right >= SAMPLE ? KEY_MAX : NAME(quickselect)(sample, SAMPLE, right);
+    NAME(sort_few)(sample, size, sorted);
+    double share = (double)rank / (double)count, expected = share * (double)size;
+    double margin = is_narrow ? 0 : MARGIN * sqrt(expected * (1 - share)) + 1;
+    int64_t left = (int64_t)floor(expected - margin), right = is_narrow ? left : (int64_t)ceil(expected + margin);
+    *low = left < 0 ? KEY_MIN : sorted[left];
+    *high = right >= size ? KEY_MAX : sorted[right];
 }
 
 /* Fallback by sorting when samples keep missing, so that adversarial input costs no more than O(n log n). */
@@ -101,13 +124,14 @@ static KEY NAME(of_rank_sorted)(const KEY *keys, int64_t count, int64_t rank, KE
 
 /* The key of that rank. Each scratch buffer has room for all keys; `less` becomes the number of smaller keys. */
 static KEY NAME(of_rank)(const KEY *keys, int64_t count, int64_t rank, KEY *scratch[2], int64_t *less) {
+    bool is_narrow = false; /* the last bracket held all keys */
     *less = 0;
-    for (int round = 0; count > SMALL; round++) {
+    for (int round = 0; count > FEW; round++) {
         KEY low, high, *to = scratch[round % 2];
         int64_t below, inside, under;
         if (round == MAX_ROUNDS)
             return NAME(of_rank_sorted)(keys, count, rank, to, less);
-        NAME(bracket)(keys, count, rank, &low, &high);
+        NAME(bracket)(keys, count, rank, is_narrow, &low, &high);
         inside = NAME(between)(keys, count, low, high, to, &below);
         if (rank < below) { /* the sample missed: the key is below the bracket */
             inside = NAME(between)(keys, count, KEY_MIN, low - 1, to, &under);
@@ -121,13 +145,12 @@ static KEY NAME(of_rank)(const KEY *keys, int64_t count, int64_t rank, KEY *scra
         *less += below;
         rank -= below;
         keys = to;
+        is_narrow = inside == count;
         count = inside;
     }
-    KEY *to = scratch[keys == scratch[0]];
-    memcpy(to, keys, (size_t)count * sizeof *keys);
-    KEY found = NAME(quickselect)(to, count, rank);
-    for (int64_t i = 0; i < count; i++)
-        *less += to[i] < found;
+    int64_t below;
+    KEY found = NAME(of_rank_in_few)(keys, count, rank, &below);
+    *less += below;
     return found;
 }
 
