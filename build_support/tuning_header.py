@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "ingot"
-NAMES = ("tuning", "tuning_linalg", "tuning_memory", "tuning_products")
+NAMES = ("tuning", "tuning_linalg", "tuning_memory", "tuning_products", "tuning_rows")
 TUNING = tuple(PACKAGE / f"{name}.py" for name in NAMES)
 
 

@@ -17,6 +17,7 @@ from ingot import (
     tuning_loops,
     tuning_memory,
     tuning_products,
+    tuning_rows,
     tuning_vectors,
 )
 from ingot.benchmarks import suite  # noqa: F401  (enters the benchmarks)
@@ -30,6 +31,7 @@ MODULES = (
     tuning_loops,
     tuning_memory,
     tuning_products,
+    tuning_rows,
     tuning_vectors,
 )
 SOURCES = [Path(module.__file__).read_text() for module in MODULES]

@@ -445,31 +445,6 @@ RANDOM_SLAB = 1 << 15
 # Applications of the cipher that are faster one at a time with Python's ints than with NumPy, whose
 # calls cost about a microsecond each. random_uniform.
 MAX_SCALAR_BITS = 8
-# Values and sorted numbers above which values are looked up in ascending order: sorting them first
-# costs less than the cache misses of looking them up in the given order. No benchmark.
-MIN_SORTED_LOOKUPS = 10_000
-# Elements of updates, and of the table they are combined into, that justify a thread: about 15 us
-# of work. scatter_bins.
-SCATTER_GRAIN = 1 << 15
-# Elements of updates above which a compiled scatter is one call of native code, which assigns
-# updates to threads once, rather than a loop nest, whose ranges of rows each read all indices. The
-# call copies the table, so this holds only if the table has fewer elements than the updates, or is
-# a broadcast scalar. Rows of fewer than MIN_NATIVE_SCATTER_ROW elements take no longer than
-# assigning them. scatter_add, scatter_bins, embedding_gradient.
-MIN_NATIVE_SCATTER = 1 << 14
-MIN_NATIVE_SCATTER_ROW = 8
-# Elements to select from that justify a thread: about 15 us of work. top_k.
-SELECTION_GRAIN = 1 << 14
-# Elements of a row up to which it is sorted faster directly than packed with its positions. No
-# benchmark.
-MAX_UNPACKED_ROW = 64
-# Elements per chunk when threads share the scan of a long row: eight chunks in step are 256 KiB of
-# float32, which L2 holds for the second pass. This is part of the summation order. cumsum_long.
-SCAN_CHUNK = 1 << 13
-# Elements of scans that justify a thread. cumsum_rows.
-SCAN_GRAIN = 1 << 14
-# Adjacent columns above which a scan processes them as vectors. cumsum_columns.
-MIN_SCANNED_COLUMNS = 8
 
 # Items, including nested ones, of a container that a compiled function reads from a variable and
 # compares on each call, at 20 to 50 ns each. Larger containers are constants. No benchmark.
@@ -492,6 +467,5 @@ NATIVE = (
     "PRODUCT_BLOCK_SIDE", "PRODUCT_BLOCK_DEPTH", "MIN_BLOCKED_ELEMENTS", "MIN_FUSED_ELEMENTS",
     "MIN_FUSED_NODE_ELEMENTS",
     "MIN_SMALL_GRAPH_RUNS", "MAX_SMALL_GRAPH_NODES", "MAX_FUSED_NODES", "ORDERED_SUM_COLUMNS",
-    "SCAN_CHUNK", "SCAN_GRAIN", "MIN_SCANNED_COLUMNS", "SCATTER_GRAIN", "SELECTION_GRAIN",
     "MIN_PARALLEL_ATTENTION", "ATTENTION_SPLIT",
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Scans and scatters of native code against NumPy: every dtype, layout and number of threads."""
+"""Native scans, sorts and scatters against NumPy: every dtype, layout and number of threads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from ingot import _native
 from ingot._native import Dtype
 from ingot.graph.dtype import from_numpy
-from ingot.tuning import SCAN_CHUNK
+from ingot.tuning_rows import SCAN_CHUNK, SORT_GRAIN
 
 KINDS = (np.add, np.multiply, np.maximum, np.minimum, np.logaddexp)
 INTEGERS = "uint8 int8 uint16 int16 uint32 int32 uint64 int64".split()
@@ -69,7 +69,9 @@ def in_chunks(kind: np.ufunc, x: np.ndarray) -> np.ndarray:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", KINDS[:4])
-@pytest.mark.parametrize("shape", [(3, 5, 1), (19, 300, 1), (21, 7, 1), (2, 40, 300), (2, 40, 5), (1, 1, 1)])
+@pytest.mark.parametrize(
+    "shape", [(3, 5, 1), (19, 300, 1), (21, 7, 1), (2, 40, 300), (2, 40, 5), (1, 1, 1)]
+)
 def test_scans(kind: np.ufunc, dtype: str, shape: tuple[int, ...]) -> None:
     x = elements(dtype, shape)
     np.testing.assert_array_equal(scan(kind, x), in_chunks(kind, x))
@@ -105,6 +107,26 @@ def test_logaddexp(dtype: str) -> None:
         scan(np.logaddexp, x), np.logaddexp.accumulate(x.astype(np.float64), 1), 1e-5
     )
     assert np.isnan(scan(np.logaddexp, np.full((1, 3, 1), np.nan, dtype))).all()
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(2, 1, 3), (3, 400, 2), (1, 5 * SORT_GRAIN + 7, 1)])
+def test_sorts(dtype: str, shape: tuple[int, ...]) -> None:
+    x = elements(dtype, shape)
+    for rows in (x, x[:, ::-1], np.repeat(x, 2, 2)[:, :, ::2], np.full(shape, x[0, 0, 0])):
+        out, order = np.empty(shape, dtype), np.empty(shape, np.uint32)
+        _native.sort_rows(dtype_of(x), rows, False, out)
+        np.testing.assert_array_equal(out, np.sort(rows, 1))
+        _native.sort_rows(dtype_of(x), rows, True, order)
+        np.testing.assert_array_equal(order, np.argsort(rows, 1, kind="stable"))
+
+
+def test_sorts_of_other_shapes_are_refused() -> None:
+    x = np.zeros((2, 3, 4), np.float32)
+    for out in (np.zeros((2, 3, 5), np.float32), np.zeros((2, 3, 4), np.int64)):
+        with pytest.raises(ValueError, match="sort_rows"):
+            _native.sort_rows(dtype_of(x), x, False, out)
 
 
 def test_what_scans_do_not_take() -> None:

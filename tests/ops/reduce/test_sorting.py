@@ -30,7 +30,7 @@ def _values(dtype: str, shape: tuple[int, ...]) -> mx.array:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("length", [7, 300])
+@pytest.mark.parametrize("length", [7, 300, 2500])
 @pytest.mark.parametrize("axis", [0, 1, None])
 def test_sort_and_argsort_are_stable_with_nan_last(
     dtype: str, length: int, axis: int | None

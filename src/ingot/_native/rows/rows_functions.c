@@ -1,10 +1,11 @@
 /* Python bindings for the operations on rows. ops/ passes NumPy arrays of three axes; rows run along the middle one. */
 #include "numpy_api.h"
 
-#include "rows/keys.h"
+#include "order/keys.h"
 #include "rows/scan.h"
 #include "rows/scatter.h"
-#include "rows/select.h"
+#include "order/select.h"
+#include "order/sort.h"
 
 static ingot_rows rows_of(PyArrayObject *x) {
     ingot_rows rows = {.data = PyArray_BYTES(x)};
@@ -55,6 +56,40 @@ static PyObject *select_rows(PyObject *Py_UNUSED(module), PyObject *arguments) {
     if (PyArray_SIZE(out) > 0) {
         Py_BEGIN_ALLOW_THREADS
         done = ingot_select(&selection);
+        Py_END_ALLOW_THREADS
+    }
+    if (!done)
+        return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
+/* sort_rows(dtype, elements, positions, results): sorts each row, as elements or uint32 positions. */
+static PyObject *sort_rows(PyObject *Py_UNUSED(module), PyObject *arguments) {
+    Dtype *dtype;
+    PyArrayObject *x, *out;
+    int positions;
+    if (!PyArg_ParseTuple(arguments, "O!O!pO!:sort_rows", Dtype_Type, &dtype, &PyArray_Type, &x, &positions, &PyArray_Type,
+                          &out))
+        return NULL;
+    bool fits = ingot_has_keys(dtype->number) && are_rows(x, dtype->itemsize) &&
+                are_rows(out, positions ? (int)sizeof(uint32_t) : dtype->itemsize) && PyArray_DIM(x, 1) <= UINT32_MAX;
+    for (int axis = 0; fits && axis < 3; axis++)
+        fits = PyArray_DIM(x, axis) == PyArray_DIM(out, axis);
+    if (!fits)
+        return wrong("sort_rows");
+    ingot_sorting sorting = {
+        .dtype = dtype->number,
+        .before = PyArray_DIM(x, 0),
+        .length = PyArray_DIM(x, 1),
+        .behind = PyArray_DIM(x, 2),
+        .elements = rows_of(x),
+        .results = rows_of(out),
+        .positions = positions,
+    };
+    bool done = true;
+    if (PyArray_SIZE(out) > 0) {
+        Py_BEGIN_ALLOW_THREADS
+        done = ingot_sort_rows(&sorting);
         Py_END_ALLOW_THREADS
     }
     if (!done)
@@ -211,6 +246,7 @@ static PyMethodDef functions[] = {
     {"scan_rows", scan_rows, METH_VARARGS, "scan_rows(dtype, kind, elements, results) -> whether the results were computed"},
     {"scatter_rows", scatter_rows, METH_VARARGS, "scatter_rows(dtype, mode, table, rows, updates, base): changes the table"},
     {"select_rows", select_rows, METH_VARARGS, "select_rows(dtype, elements, kth, begin, positions, results): fills the last"},
+    {"sort_rows", sort_rows, METH_VARARGS, "sort_rows(dtype, elements, positions, results): fills the last"},
     {NULL, NULL, 0, NULL},
 };
 

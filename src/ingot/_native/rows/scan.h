@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "rows/select.h"
+#include "rows/rows.h"
 
 typedef enum { SCAN_SUM, SCAN_PRODUCT, SCAN_MAXIMUM, SCAN_MINIMUM, SCAN_LOGADDEXP } ingot_scan_kind;
 

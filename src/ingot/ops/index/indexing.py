@@ -36,7 +36,7 @@ from ingot.ops.internal.indexed_elements import ElementsAt, checked, emitted_wra
 from ingot.ops.shape.creation import arange, zeros
 from ingot.ops.shape.movement import broadcast_to, require_array, reshape, transpose
 from ingot.ops.shape.slicing import broadcast_batch, element, zeros_for_none
-from ingot.tuning import MIN_NATIVE_SCATTER, MIN_NATIVE_SCATTER_ROW
+from ingot.tuning_rows import MIN_NATIVE_SCATTER, MIN_NATIVE_SCATTER_ROW
 
 __all__ = ["take"]
 

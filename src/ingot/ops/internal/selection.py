@@ -1,14 +1,14 @@
-"""Evaluation of selections: rows partitioned around an element of given rank, or a range of that.
+"""Evaluation of sorts and selections: rows in order, or partitioned around an element of some rank.
 
-Input: a NumPy array, an axis, a rank and the range of indices along the axis to return. Output: the
-elements, or positions, that a partition has there.
+Input: a NumPy array, an axis, and for selections a rank and the range of indices along the axis to
+return. Output: the elements, or positions, that the sorted or partitioned rows have there.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ingot._native import Dtype, array, select_rows
+from ingot._native import Dtype, array, select_rows, sort_rows
 from ingot.graph.dtype import from_numpy, uint32
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import Op, no_rule
@@ -17,7 +17,7 @@ from ingot.graph.shape import Shape, size_of
 from ingot.ops.internal.positions import IN_PROGRAMS
 from ingot.ops.shape.slicing import Slice
 
-__all__ = ["PartOfPartition", "axes_around", "part_of_partition", "selected"]
+__all__ = ["PartOfPartition", "axes_around", "part_of_partition", "selected", "sorted_rows"]
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,17 @@ def selected(
     assert dtype is not None
     results = axes_around(out, axis)
     select_rows(dtype, axes_around(x, axis), kth, begin, positions, results)
+    return out
+
+
+def sorted_rows(x: np.ndarray, axis: int, positions: bool) -> np.ndarray:
+    """The elements along an axis in ascending order, NaN last, or their positions; equal ones keep
+    their order.
+    """
+    out: np.ndarray = np.empty(x.shape, np.uint32 if positions else x.dtype)
+    dtype = from_numpy(x.dtype)
+    assert dtype is not None
+    sort_rows(dtype, axes_around(x, axis), positions, axes_around(out, axis))
     return out
 
 

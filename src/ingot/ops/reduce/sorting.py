@@ -24,14 +24,20 @@ from ingot.graph.shape import Shape, normalize_axis, shape_text
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.comparison import isnan, where
 from ingot.ops.index.along_axis import take_along_axis
-from ingot.ops.internal.selection import part_of_partition, selected
+from ingot.ops.internal.selection import part_of_partition, selected, sorted_rows
 from ingot.ops.internal.summation import without_bfloat16
 from ingot.ops.reduce.axes import Axis, as_int, flattened, joined_axes, reduced_axes
 from ingot.ops.reduce.reduction import any as any_of
 from ingot.ops.reduce.scan import section
 from ingot.ops.shape.movement import require_array, reshape
 from ingot.ops.shape.slicing import broadcast_batch
-from ingot.tuning import MAX_UNPACKED_ROW, MIN_SORTED_LOOKUPS
+from ingot.tuning_rows import (
+    MAX_UNPACKED_ROW,
+    MIN_NARROW_RADIX_ROW,
+    MIN_RADIX_ORDER,
+    MIN_RADIX_ROW,
+    MIN_SORTED_LOOKUPS,
+)
 
 __all__ = [
     "argpartition",
@@ -108,6 +114,9 @@ class Sort(_Rearrangement):
     axis: int
 
     def evaluate(self, x: np.ndarray) -> np.ndarray:
+        shortest = MIN_RADIX_ROW if x.dtype.itemsize > 2 else MIN_NARROW_RADIX_ROW
+        if _is_sortable(x, self.axis, shortest):
+            return sorted_rows(x, self.axis, positions=False)
         # NumPy 2.4 leaves float16 with negative numbers and many ties unsorted on some processors
         wide = x.astype(np.float32) if x.dtype == np.float16 else without_bfloat16(x)
         return np.sort(wide, self.axis).astype(x.dtype, copy=False)
@@ -146,6 +155,8 @@ class ArgSort(_Order):
     axis: int
 
     def evaluate(self, x: np.ndarray) -> np.ndarray:
+        if _is_sortable(x, self.axis, MIN_RADIX_ORDER):
+            return sorted_rows(x, self.axis, positions=True)
         if x.dtype.itemsize > 4 or x.shape[self.axis] <= MAX_UNPACKED_ROW:
             # NumPy does not sort bfloat16 NaN last.
             return np.argsort(without_bfloat16(x), self.axis, kind="stable").astype(np.uint32)
@@ -157,6 +168,11 @@ class ArgSort(_Order):
         packed |= np.arange(x.shape[self.axis], dtype=packed.dtype).reshape(lengths)
         packed.sort(self.axis)
         return packed.astype(np.uint32)
+
+
+def _is_sortable(x: np.ndarray, axis: int, shortest: int) -> bool:
+    """Whether native code sorts rows of this dtype, and of at least that length."""
+    return x.dtype.kind != "c" and shortest <= x.shape[axis] < 2**32
 
 
 def _sortable_bits(x: np.ndarray) -> np.ndarray:

@@ -9,11 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Rows of a 3-d array along its middle axis; strides are in bytes. */
-typedef struct {
-    char *data;
-    int64_t strides[3];
-} ingot_rows;
+#include "rows/rows.h"
 
 typedef struct {
     int dtype;

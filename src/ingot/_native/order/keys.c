@@ -1,7 +1,7 @@
 /* Order-preserving integer keys of elements. */
 #include "native.h" /* first: it includes Python's header, which must come before those of the system */
 
-#include "rows/keys.h"
+#include "order/keys.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Selection in rows, distributed over threads. */
 #include "native.h" /* first: it includes Python's header, which must come before those of the system */
 
-#include "rows/select.h"
+#include "order/select.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -10,7 +10,7 @@
 
 #include "integers.h"
 #include "memory/allocator.h"
-#include "rows/keys.h"
+#include "order/keys.h"
 #include "search/vectors.h"
 #include "threads/interrupt.h"
 #include "threads/pool.h"
@@ -51,9 +51,9 @@ enum {
 #define POSITION_COMPRESS(mask, x) COMPRESS(mask, x)
 #define POSITION_STORE(to, x) STORE(to, x)
 #define POSITION_ADD(a, b) _mm512_add_epi32(a, b)
-#include "rows/select_avx512.h"
+#include "order/select_avx512.h"
 #endif
-#include "rows/select_loop.h"
+#include "order/select_loop.h"
 #undef KEY
 #undef KEY_MIN
 #undef KEY_MAX
@@ -92,9 +92,9 @@ enum {
 #define POSITION_COMPRESS(mask, x) _mm256_maskz_compress_epi32((__mmask8)(mask), x)
 #define POSITION_STORE(to, x) _mm256_storeu_si256((__m256i *)(to), x)
 #define POSITION_ADD(a, b) _mm256_add_epi32(a, b)
-#include "rows/select_avx512.h"
+#include "order/select_avx512.h"
 #endif
-#include "rows/select_loop.h"
+#include "order/select_loop.h"
 
 typedef struct {
     const ingot_selection *selection;
