@@ -1,43 +1,43 @@
-"""Thresholds of decompositions and Fourier transforms: what `tuning` is for others."""
+"""Thresholds of decompositions and Fourier transforms; see `tuning.py`."""
 
-# Elements of a stack of small matrices from which on threads share it: starting them takes as long
-# as about ten inverses of 32 x 32. singular_values_stack.
+# Elements of a stack of small matrices above which threads share it: starting them takes as long as
+# about ten inverses of 32 x 32. singular_values_stack.
 MIN_MATRIX_THREAD_ELEMENTS = 1 << 16
-# Rows or columns up to which a stack of matrices is factorised by its own loop: LAPACK spreads
-# larger ones over threads by itself. Multiplications that are worth a thread. lu_stack.
+# Rows or columns up to which a stack of matrices is factorised by its own loop (LAPACK distributes
+# larger ones over threads itself), and multiplications that justify a thread. lu_stack.
 MAX_FACTORED_LENGTH = 128
 MIN_FACTORED_THREAD_WORK = 1 << 16
 # Rows or columns up to which native code calls LAPACK for each matrix of a stack, on all threads,
-# or for one alone: SciPy takes larger ones, for which its routines use threads themselves.
+# or for a single matrix. SciPy handles larger ones, for which its routines use threads themselves.
 # singular_values_stack.
 MAX_STACKED_LENGTH = 256
 MAX_ALONE_LENGTH = 64
-# Rows up to which a stack is factorised with a matrix in each lane of vectors, whose memory, 64
-# bytes for each element, stays in L2: 256 KiB. cholesky_stack.
+# Rows up to which a stack is factorised with one matrix per vector lane: its memory, 64 bytes per
+# element, is 256 KiB and stays in L2. cholesky_stack.
 MAX_LANE_LENGTH = 64
 
-# Elements of a transform from which on SciPy is given all threads; it starts its own. No benchmark.
+# Elements of a transform above which SciPy, which starts its own threads, may use all of them. No
+# benchmark.
 MIN_FFT_THREAD_ELEMENTS = 1 << 14
-# Complex numbers whose transforms are worth another thread: as many take some 10 us of one core.
-# rfft_rows.
+# Complex numbers whose transform justifies another thread: about 10 us of one core. rfft_rows.
 MIN_FOURIER_THREAD_WORK = 1 << 13
-# Complex numbers of a row that threads share where there are fewer rows than threads: with fewer,
-# joining the threads between the steps takes longer than what they save. No benchmark.
+# Complex numbers of a row that threads share if there are fewer rows than threads: with fewer,
+# joining the threads between steps takes longer than it saves. No benchmark.
 MIN_SHARED_FOURIER_LENGTH = 1 << 15
-# Bytes of vectors, with their copy, that passes go through in L1 and in L2, and the time of a pass
+# Bytes of vectors, with their copy, that passes process in L1 and in L2, and the time of a pass
 # over more than that, in percent of one over less. rfft_rows.
 FOURIER_L1_BYTES = 32 << 10
 FOURIER_L2_BYTES = 1 << 20
 FOURIER_L2_PERCENT = 140
 FOURIER_MEMORY_PERCENT = 300
-# Complex numbers up to which a transform may be computed for a vector of rows at a time, where no
-# split of its length suits the lanes. Beyond, one row alone would take too long. No benchmark.
+# Complex numbers up to which a transform may be computed for a vector of rows at a time if no split
+# of its length suits the lanes. Beyond, a single row would take too long. No benchmark.
 MAX_WHOLE_FOURIER_LENGTH = 1024
 # Complex numbers up to which transforms along an axis other than the last have adjacent columns in
 # their lanes, for which a thread needs 256 bytes a number. Longer columns are copied and
 # transformed one by one, which takes 2 to 4 times as long. fft_images.
 MAX_STRIDED_FOURIER_LENGTH = 1 << 16
-# Numbers of an axis whose tables, 16 bytes for each, are worth keeping, and how many axes' tables
+# Numbers of an axis whose tables, of 16 bytes each, are worth keeping, and how many axes' tables
 # are kept. Longer axes are left to SciPy. No benchmark.
 MAX_FOURIER_LENGTH = 1 << 22
 MAX_FOURIER_PLANS = 16

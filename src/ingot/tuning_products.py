@@ -1,38 +1,38 @@
-"""Thresholds of products of matrices with few rows or few results: what `tuning` is for others.
+"""Thresholds of matrix products with few rows or few results; see `tuning.py`.
 
-"Measured" is processor time of one thread of a Zen 4 with AVX-512, 1 MiB of L2 a core and 32 MiB of
+"Measured" means CPU time of one thread of a Zen 4 with AVX-512, 1 MiB of L2 per core and 32 MiB of
 L3.
 """
 
-# Columns of a strip of a product of few rows, at least: as many as leave a strip for each thread,
-# while its sums have at most so many bytes, which stay in L2 beside the right operand. The
-# processor does not foresee short runs of memory. Measured, one row of float32 times 4096 x 4096,
-# GB/s: 20 for 512 columns, 25 for 1024 and for 4096. matmul_row.
+# The narrowest strip of a product of few rows: as wide as leaves a strip for each thread, while its
+# sums fit in MAX_STRIP_BYTES, which stay in L2 next to the right operand. The hardware does not
+# prefetch short runs of memory. Measured, one row of float32 times 4096 x 4096, GB/s: 20 for 512
+# columns, 25 for 1024 and for 4096. matmul_row.
 MIN_STRIP_COLUMNS = 512
 MAX_STRIP_BYTES = 128 << 10
-# Rows of the right operand that streams go through at once, and rows of results that are computed
-# so. Measured as above, 1024 x 1024: 87 GB/s for 4 rows, 83 for 8, 58 for 16; 4096 x 4096 in strips
-# of 1024: 19, 25 and 26. Times of streams over those of tiles: 0.5 for 2 rows of results, 0.72 for
-# 3, 0.62 to 1 for 4, 1.1 for 5. matmul_row, matmul_few_rows.
+# Rows of the right operand that streams read in parallel, and rows of results that are computed
+# this way. Measured as above, 1024 x 1024: 87 GB/s for 4 rows, 83 for 8, 58 for 16; 4096 x 4096 in
+# strips of 1024: 19, 25 and 26. Time of streams relative to tiles: 0.5 for 2 rows of results, 0.72
+# for 3, 0.62 to 1 for 4, 1.1 for 5. matmul_row, matmul_few_rows.
 MAX_STREAMS = 8
 MAX_STREAMED_ROWS = 4
-# Columns of results from which on this is so: a tile is as wide below, and its rows are near each
-# other. matmul_tiny_stack.
+# The fewest columns of results for streams: narrower results fit one tile, whose rows are close
+# together. matmul_tiny_stack.
 MIN_STREAMED_COLUMNS = 256
-# Rows of the right operand in a block of a strip with more rows of results, and rows of such a
-# strip at most. Measured, 8 to 64 rows times 1024 x 1024 and 768 x 3072: blocks of 32 rows take 1.0
+# Rows of the right operand per block of a strip with more rows of results, and the most rows of
+# such a strip. Measured, 8 to 64 rows times 1024 x 1024 and 768 x 3072: blocks of 32 rows take 1.0
 # to 1.3 times as long, of 64 rows 1.1 to 1.4, and tiles that run through all rows 1.0 to 2.
 # matmul_skinny_odd.
 STRIP_DEPTH = 16
 MAX_STRIP_ROWS = 64
-# Rows of results up to which sums run along vectors where columns of the right operand are
-# contiguous. Measured, times of panels, another operand each time and kept ones, over these: 24
-# rows 0.9 to 1.3 and 0.66, 32 rows 0.9 to 1.1 and 0.65, 48 rows 0.9 to 1.2 and 0.67. matmul_skinny.
+# Rows of results up to which sums run along vectors if the columns of the right operand are
+# contiguous. Measured, time of panels, packed for each call and kept, relative to these: 24 rows
+# 0.9 to 1.3 and 0.66, 32 rows 0.9 to 1.1 and 0.65, 48 rows 0.9 to 1.2 and 0.67. matmul_skinny.
 MAX_DOT_ROWS = 31
-# Products in a sum for each row of results, from which on sums run along vectors where columns of
-# the right operand are contiguous (MAX_DOT_ROWS). Measured, times of sums along
-# vectors over those of panels: 0.85 for 16 rows and sums of 256, 1.15 for 24 rows of these, 1.5 for
-# 16 rows and sums of 100, 2.2 for stacks of 32 rows and sums of 32. matmul_stack_transposed.
+# Products per sum, for each row of results, above which sums run along vectors if the columns of
+# the right operand are contiguous (MAX_DOT_ROWS). Measured, time of sums along vectors relative to
+# panels: 0.85 for 16 rows and sums of 256, 1.15 for 24 rows of these, 1.5 for 16 rows and sums of
+# 100, 2.2 for stacks of 32 rows and sums of 32. matmul_stack_transposed.
 MIN_DOT_LENGTH = 16
 # Rows and columns of tiles of dot products, preferred ones first, with 32 registers and with 16.
 # Measured, 12 rows, sums of 1000, 1003 columns, us: 3 x 6 271, 4 x 6 270, 6 x 4 269, 2 x 8 291,
@@ -41,67 +41,66 @@ MIN_DOT_LENGTH = 16
 DOT_TILES = ((4, 6), (5, 5), (3, 6), (6, 4), (7, 3), (2, 6))
 FEW_DOT_TILES = ((2, 4), (3, 3))
 # Bytes of a column of the right operand up to which one row of results is computed from one column
-# after the other instead of from four at once, if the operand has so many bytes: short runs of
-# memory in several columns are not foreseen. Measured, GB/s of float32 for one and for four: sums
+# at a time instead of four, if the operand has at least MIN_ORDERED_MATRIX_BYTES: the hardware does
+# not prefetch short runs in several columns. Measured, GB/s of float32 for one and for four: sums
 # of 288 26 and 11, 576 25 and 15, 1152 23 and 18, 2304 28 and 22, 3500 26 and 23, 4096 24 and 25,
 # 4608 21 and 24; sums of 576 from L3 64 and 72. Small matrices, sums of 576, from memory: bfloat16
 # of 216 KiB 20.6 and 10.6, of 72 KiB 12.2 and 8.9, float32 of 144 KiB 13.3 and 10.8; from L2 42.7
 # and 48.1, 42.6 and 48.3, 49.6 and 52.5. decoding_float32, decoding_bfloat16.
 MAX_ORDERED_DOT_BYTES = 15 << 10
 MIN_ORDERED_MATRIX_BYTES = 64 << 10
-# Accumulators of each sum where one row of results is computed: one waits for itself. Measured,
+# Accumulators per sum when one row of results is computed: a single one is latency-bound. Measured,
 # GB/s for one, four and eight from one column at a time: float32, sums of 288 39, 67 and 58, of
 # 1000 43, 72 and 63; pairs of bfloat16 35, 61 and 54; 36, 66 and 58. matmul_vector.
 DOT_CHAINS = 4
-# Blocks of 32 codes in a row of a quantised matrix from which on a row of int8 is multiplied by one
-# row of the matrix after the other instead of by two at once. Measured, one thread, 4 bits from
-# memory, GB/s for one and for two: sums of 576 18.8 and 20.2, 1536 20.4 and 20.6, 1024 23.7 and
-# 22.2, 2048 22.4 and 20.2, 4096 25.1 and 22.2. quantized_row_int8, decoding_billion_int8.
+# Blocks of 32 codes per row of a quantised matrix above which a row of int8 is multiplied by one
+# row of the matrix at a time instead of two. Measured, one thread, 4 bits from memory, GB/s for one
+# and for two: sums of 576 18.8 and 20.2, 1536 20.4 and 20.6, 1024 23.7 and 22.2, 2048 22.4 and
+# 20.2, 4096 25.1 and 22.2. quantized_row_int8, decoding_billion_int8.
 MIN_ORDERED_BLOCKS = 32
-# Rows of results up to which bfloat16 is converted as it is read (MAX_CONVERTED_ROWS) where the
-# processor multiplies pairs of it, which are packed first. Measured with
-# 1024 x 1024, times of packed pairs over those of strips: 1.05 for 6 rows, 0.7 for 8, 0.64 for 16.
+# Rows of results up to which bfloat16 is converted as it is read (MAX_CONVERTED_ROWS) on processors
+# with pairwise bfloat16 dot products, for which pairs must be packed first. Measured with 1024 x
+# 1024, time of packed pairs relative to strips: 1.05 for 6 rows, 0.7 for 8, 0.64 for 16.
 # matmul_bfloat16_rows.
 MAX_UNPAIRED_ROWS = 6
-# Results up to which long sums are shared among threads, a few tiles of them, and the length of
-# the chunks that sums are cut into: enough work for a thread to be called for. It is part of the
-# order of sums. matmul_long_sums.
+# Results up to which threads share long sums (a few tiles of results), and the length of the chunks
+# that sums are split into: enough work to justify a thread. This is part of the summation order.
+# matmul_long_sums.
 MAX_SPLIT_RESULTS = 1024
 MIN_SPLIT_LENGTH = 4096
-# What a tile takes for each row beside its multiplications, in multiplications of whole vectors: a
-# narrow tile loads more of the left operand for each product. A column of tiles takes this much,
-# divided by their vectors; the last one, which is narrower, takes the other. Measured, 96 rows and
-# sums of 64, in times of tiles of one vector: half a vector 0.65, three halves 1.65, two vectors
-# 2.03, three 2.9, four 3.95. matmul_stack.
+# The time of a tile per row besides its multiplications, in multiplications of whole vectors: a
+# narrow tile loads more of the left operand per product. A column of tiles takes this much, divided
+# by its vectors; the last one, which is narrower, takes LAST_TILE_TIME. Measured, 96 rows and sums
+# of 64, relative to tiles of one vector: half a vector 0.65, three halves 1.65, two vectors 2.03,
+# three 2.9, four 3.95. matmul_stack.
 TILE_TIME = 0.2
 LAST_TILE_TIME = 0.15
-# Bytes of packed operands that all programs keep for later calls with the same arrays, and of one
-# of them at least: looking for it takes some 100 ns. Measured, time of a forward pass with kept
-# operands over that without: perceptron of 784, 512, 512 and 10 features 0.85 for 64 rows, 0.90 for
-# 128, 0.94 for 256; of 1024, 4096 and 1024 0.70 for 64 rows, 0.90 for 256. matmul_weights.
+# Bytes of packed operands that all programs keep for later calls with the same arrays, and the
+# fewest bytes of one: looking it up takes about 100 ns. Measured, time of a forward pass with kept
+# operands relative to without: perceptron of 784, 512, 512 and 10 features 0.85 for 64 rows, 0.90
+# for 128, 0.94 for 256; of 1024, 4096 and 1024 0.70 for 64 rows, 0.90 for 256. matmul_weights.
 MAX_KEPT_PANEL_BYTES = 256 << 20
 MIN_KEPT_PANEL_BYTES = 1 << 14
-# Elements of a window along an axis, and steps from window to window, up to which overlapping
-# windows are added up tap by tap; beyond it, by a scatter: there are two kernels for each tap.
-# Measured, 8 x 33 x 33 x 48, gradients of means of 3 x 3: 0.39 times as long as by a scatter for
-# steps of 2, 0.17 for steps of 1. pooling_gradients.
+# Taps of a window along an axis, and steps between windows, up to which overlapping windows are
+# added tap by tap, with two kernels per tap; beyond, by a scatter. Measured, 8 x 33 x 33 x 48,
+# gradients of means of 3 x 3: 0.39 times as long as a scatter for steps of 2, 0.17 for steps of 1.
+# pooling_gradients.
 MAX_FOLDED_TAPS = 8
-# Elements of the images from which on pooling runs as a program of its own without `compile`; that
-# of fewer is composed of a view and a reduction. Measured, windows of 3 x 3, 8192 elements: 12 us
-# by the program, 59 us by NumPy. No benchmark.
+# Elements of the images above which pooling that is not compiled runs as its own program; below, it
+# is composed of a view and a reduction. Measured, windows of 3 x 3, 8192 elements: 12 us by the
+# program, 59 us by NumPy. No benchmark.
 MIN_POOLING_ALONE = 1 << 12
-# Vectors of channels that pooling computes at once, and iterations of the gradient's parallel loop
-# at least, as far as channels can be divided. Measured, gradient of 8 x 56 x 56 x 64, windows of
-# 3 x 3: 1077 us with one vector, 835 with two, 670 with four. pooling_gradients.
+# Vectors of channels that pooling computes together, and the fewest iterations of the gradient's
+# parallel loop, as far as channels can be divided. Measured, gradient of 8 x 56 x 56 x 64, windows
+# of 3 x 3: 1077 us with one vector, 835 with two, 670 with four. pooling_gradients.
 POOLING_VECTORS = 4
 MIN_POOLING_TASKS = 8
-
-# What C reads, through the header that build_support/tuning_header.py makes.
-NATIVE = ("MAX_KEPT_PANEL_BYTES",)
-# Iterations of the innermost loop of a product that are written out, and bytes of the sums of a
-# tile from which on none are: they take long enough to hide the loop's own instructions, and are
-# compiled in half the time. Measured, times of one iteration over those of four: tiles of 1536
-# bytes 0.98 to 1.01, of 640 1.01 to 1.05, of 12 rows of one vector 1.10 to 1.15.
-# matmul_float32, first_step_block.
+# Unrolled iterations of the innermost loop of a product, and bytes of a tile's sums above which it
+# is not unrolled: large tiles hide the loop overhead, and compile in half the time. Measured, time
+# of one iteration relative to four: tiles of 1536 bytes 0.98 to 1.01, of 640 1.01 to 1.05, of 12
+# rows of one vector 1.10 to 1.15. matmul_float32, first_step_block.
 PRODUCT_UNROLLING = 4
 MIN_ROLLED_TILE_BYTES = 1024
+
+# What C reads, through the header that build_support/tuning_header.py generates.
+NATIVE = ("MAX_KEPT_PANEL_BYTES",)

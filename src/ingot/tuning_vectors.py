@@ -1,23 +1,22 @@
-"""Thresholds of vectorised loops; what `tuning` is for others."""
+"""Thresholds of vectorised loops; see `tuning.py`."""
 
-# Lines of LLVM code in the body of a loop from which two or four vectors are computed at a time,
-# and elements from which those that are left over matter little. Measured, 1023 x 4097 on one
-# thread: gelu of float32 takes 0.94 of the time of one vector after the other, of float16 0.92, of
-# bfloat16 0.81, softmax 0.97. Loops with shorter bodies LLVM interleaves by itself, up to four
-# times, which suits them better: two at a time made layer norm 1.04. odd_gelu_1023x4097,
-# odd_softmax_1023x4097.
+# Lines of LLVM code in a loop body above which two or four vectors are computed at a time, and
+# elements above which the remainder matters little. Measured, 1023 x 4097 on one thread, relative
+# to one vector at a time: gelu of float32 0.94, of float16 0.92, of bfloat16 0.81, softmax 0.97.
+# LLVM itself interleaves shorter bodies up to four times, which suits them better: two at a time
+# made layer norm 1.04. odd_gelu_1023x4097, odd_softmax_1023x4097.
 MIN_INTERLEAVED_LINES = 28
 MIN_INTERLEAVED_LENGTH = 1 << 14
 
-# Iterations of a parallel loop below which it has vectors of four lanes, and none for fewer than
-# four: those are the loops that LLVM writes for the remainder of wide vectors. Measured, 1 to 7
-# elements of five functions: the first call takes 0.46 to 0.88 of the processor time for float32
-# and bfloat16, about the same for float64 beyond two elements; later calls and recurrences take
-# the same time. odd_gelu_1x1, first_call_cold.
+# Iterations of a parallel loop below which it has vectors of four lanes, and none below four: LLVM
+# generates the same loops for the remainder of wide vectors. Measured, 1 to 7 elements of five
+# functions: the first call takes 0.46 to 0.88 times the CPU time for float32 and bfloat16, about
+# the same for float64 beyond two elements; later calls and recurrences take the same time.
+# odd_gelu_1x1, first_call_cold.
 MIN_VECTORISED_LENGTH = 8
-# Roundings to half types in the body of a loop from which eight vectors are computed at a time:
-# each waits 13 cycles for two conversions. Measured, 64 x 1024 on one thread, eight against four:
-# gelu of float16 35.5 and 42.3 us, of bfloat16 36.6 and 42.2; a polynomial of degree 3 26.7 and
-# 28.9; with two roundings silu 25.1 and 25.6, with one tanh 32.7 and 30.9. LLVM takes 4 to 16 ms
-# longer for gelu. odd_gelu_1023x4097_float16.
+# Roundings to half types in a loop body above which eight vectors are computed at a time: each
+# rounding waits 13 cycles for two conversions. Measured, 64 x 1024 on one thread, eight against
+# four: gelu of float16 35.5 and 42.3 us, of bfloat16 36.6 and 42.2; a polynomial of degree 3 26.7
+# and 28.9; with two roundings silu 25.1 and 25.6, with one tanh 32.7 and 30.9. LLVM takes 4 to 16
+# ms longer for gelu. odd_gelu_1023x4097_float16.
 MIN_LONG_ROUNDINGS = 4
