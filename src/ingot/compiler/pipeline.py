@@ -170,17 +170,17 @@ def _run(
     """The output of each of some passes, by name, and the seconds that it took."""
     forms: dict[str, Any] = {}
     seconds: dict[str, float] = {}
-    for each in passes:
-        started = time.perf_counter()
-        if options.mode not in each.off_in:
-            with collection_paused():
+    with collection_paused():
+        for each in passes:
+            started = time.perf_counter()
+            if options.mode not in each.off_in:
                 form = each.run(form, options)
-        seconds[each.name] = time.perf_counter() - started
-        if is_verifying():
-            made: Any = form
-            assert isinstance(made, each.gives), f"{each.name} gave a {type(form).__name__}"
-            _verify(form, options)
-        forms[each.name] = form
+            seconds[each.name] = time.perf_counter() - started
+            if is_verifying():
+                made: Any = form
+                assert isinstance(made, each.gives), f"{each.name} gave a {type(form).__name__}"
+                _verify(form, options)
+            forms[each.name] = form
     return forms, seconds
 
 

@@ -144,7 +144,10 @@ def _getter(names: Sequence[str]) -> Callable[[Any], Any]:
     """A function that returns the values of some fields as a tuple."""
     if len(names) > 1:
         return attrgetter(*names)
-    return lambda x: tuple(getattr(x, name) for name in names)
+    if not names:
+        return lambda x: ()
+    value = attrgetter(*names)
+    return lambda x: (value(x),)
 
 
 def _freeze(cls: Any, names: Collection[str]) -> None:

@@ -25,6 +25,7 @@ __all__ = [
     "apply_change",
     "changed_copy",
     "no_rule",
+    "overrides",
     "parameters",
     "registry",
     "zero_jvp",
@@ -254,6 +255,15 @@ def parameters(op: Op | None) -> dict[str, Any]:
     """The fields of an op by name."""
     kind: Any = type(op)
     return {name: getattr(op, name) for name in _field_names(kind)}
+
+
+@cache
+def overrides(kind: type[Op], name: str) -> bool:
+    """Whether a class of ops has its own version of a method of `Op`, or of the role that
+    introduces it.
+    """
+    first = next(base for base in reversed(kind.__mro__) if name in vars(base))
+    return getattr(kind, name) is not vars(first)[name]
 
 
 @cache

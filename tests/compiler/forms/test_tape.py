@@ -44,7 +44,7 @@ def test_the_order_is_that_of_a_depth_first_search_without_recursion() -> None:
 def test_users() -> None:
     tape = tape_of_call(lambda x: (x * x) + mx.exp(x), mx.array(1.0))
     x = tape.inputs[0]
-    users = tape.users()
+    users = tape.users
     assert [type(user.op).__name__ for user in users[x]] == ["Multiply", "Multiply", "Exp"]
     assert users[tape.outputs[0]] == []
 

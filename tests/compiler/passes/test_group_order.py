@@ -21,4 +21,4 @@ def test_groups_follow_what_they_read() -> None:
     connect(tape, groups, group_of)
     assert groups[0].inputs == [second, x]
     assert groups[1].outputs == [second]  # not the first, which nothing else reads
-    assert in_order(groups, group_of, tape.numbers()) == [groups[1], groups[0]]
+    assert in_order(tape, groups, group_of) == [groups[1], groups[0]]

@@ -7,8 +7,14 @@ PyTypeObject *Node_Type;
 
 static _Thread_local PyObject *thread_stream; /* borrowed: streams are never freed */
 static PyObject *process_stream;
-/* () -> the user's source line. Called for each new node of this thread while compile traces. */
+/* (code, instruction) -> the user's source line. Called for new nodes of this thread while compile traces. */
 static _Thread_local PyObject *source_recorder;
+/* The last instruction whose line it was asked for: a layer makes dozens of nodes at one. */
+static _Thread_local struct {
+    PyCodeObject *code;
+    int instruction;
+    PyObject *source;
+} last_line;
 
 static uint64_t last_mark; /* traversals hold the GIL throughout, so one counter serves all threads */
 
@@ -67,6 +73,26 @@ static int check_shape(PyObject *op, PyObject *shape) {
     return -1;
 }
 
+/* The recorder's line for the running instruction of the user's code: None if there is none. */
+static PyObject *recorded_line(void) {
+    int instruction;
+    PyCodeObject *code = ingot_user_code(&instruction);
+    if (code == NULL)
+        return Py_NewRef(Py_None);
+    if (last_line.code != code || last_line.instruction != instruction) {
+        PyObject *source = PyObject_CallFunction(source_recorder, "Oi", code, instruction);
+        if (source == NULL) {
+            Py_DECREF(code);
+            return NULL;
+        }
+        Py_XSETREF(last_line.code, (PyCodeObject *)Py_NewRef(code));
+        Py_XSETREF(last_line.source, source);
+        last_line.instruction = instruction;
+    }
+    Py_DECREF(code);
+    return Py_NewRef(last_line.source);
+}
+
 Node *node_new_without_line(PyObject *op, PyObject *inputs, PyObject *shape, PyObject *dtype, PyObject *stream) {
     Node *node = PyObject_New(Node, Node_Type);
     if (node == NULL)
@@ -94,7 +120,7 @@ Node *node_new_without_line(PyObject *op, PyObject *inputs, PyObject *shape, PyO
     if (source_recorder != NULL && op != NULL) {
         Node *same = ingot_line_of();
         bool known = same != NULL && same->trace == source_recorder && same->source != NULL;
-        node->source = known ? Py_NewRef(same->source) : PyObject_CallNoArgs(source_recorder);
+        node->source = known ? Py_NewRef(same->source) : recorded_line();
         if (node->source == NULL) {
             Py_DECREF(node);
             return NULL;
@@ -328,6 +354,8 @@ static PyObject *set_process_stream(PyObject *Py_UNUSED(module), PyObject *strea
 static PyObject *set_source_recorder(PyObject *Py_UNUSED(module), PyObject *recorder) {
     PyObject *previous = source_recorder == NULL ? Py_NewRef(Py_None) : source_recorder;
     source_recorder = recorder == Py_None ? NULL : Py_NewRef(recorder);
+    Py_CLEAR(last_line.code);
+    Py_CLEAR(last_line.source);
     return previous;
 }
 
@@ -350,7 +378,8 @@ static PyMethodDef functions[] = {
     {"set_thread_stream", set_thread_stream, METH_O, "The stream of ops made by this thread; None: the process's."},
     {"set_process_stream", set_process_stream, METH_O, "The stream of ops made by threads that have none."},
     {"set_source_recorder", set_source_recorder, METH_O,
-     "Calls a function for each new node's source on this thread; None: not. Returns the one before."},
+     "set_source_recorder(function of a code object and an offset in it, or None) -> the one before: gives the lines of "
+     "new nodes on this thread."},
     {"recording", recording, METH_NOARGS, "Whether compile traces on this thread."},
     {"current_stream", current_stream, METH_NOARGS, "The stream that an op made now would get."},
     {NULL, NULL, 0, NULL},

@@ -123,4 +123,4 @@ def elementwise_inputs(step: Step) -> tuple[Step, ...]:
 
 def without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
     """A shape without axes of length 1: the domain of values with that shape."""
-    return tuple(length for length in shape if length != 1)
+    return tuple([length for length in shape if length != 1]) if 1 in shape else shape

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -110,13 +111,16 @@ def _bytes(shape: Iterable[int], dtype: Dtype) -> int:
 
 @dataclass
 class Tape:
-    """Inputs, outputs, and all steps in an order in which each follows its inputs."""
+    """Inputs, outputs, and all steps in an order in which each follows its inputs. A tape does not
+    change once it is made.
+    """
 
     inputs: list[Step]
     outputs: list[Step]
     steps: list[Step]
     names: dict[Step, str] = field(default_factory=dict)  # names of the inputs in the user's terms
 
+    @cached_property
     def users(self) -> dict[Step, list[Step]]:
         """For each step, its users in order; twice if they use it twice."""
         found: dict[Step, list[Step]] = {step: [] for step in self.steps}
@@ -124,6 +128,11 @@ class Tape:
             for source in step.inputs:
                 found[source].append(step)
         return found
+
+    @cached_property
+    def kinds(self) -> set[Any]:
+        """The classes of the ops on the tape."""
+        return {type(step.op) for step in self.steps if step.op is not None}
 
     def numbers(self) -> dict[Step, int]:
         """The number of each step in texts: its position."""

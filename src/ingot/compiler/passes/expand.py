@@ -11,7 +11,7 @@ from typing import Any
 
 from ingot.compiler.forms.tape import Step, Tape
 from ingot.compiler.options import Options
-from ingot.graph.op import Op
+from ingot.graph.op import Op, overrides
 
 __all__ = ["expand"]
 
@@ -28,15 +28,22 @@ class _Expander:
         self.made: dict[Any, Step] = {}
 
     def run(self) -> Tape:
-        replaced: dict[Step, Step] = {}
+        replaced: dict[Step, Step] = {}  # only those that are
         for step in self.tape.steps:
-            kept = step.with_inputs([replaced[source] for source in step.inputs])
-            replaced[step] = self._expanded(kept)
-        outputs = [replaced[step] for step in self.tape.outputs]
+            kept = step
+            if replaced:
+                kept = step.with_inputs([replaced.get(source, source) for source in step.inputs])
+            found = self._expanded(kept)
+            if found is not step:
+                replaced[step] = found
+        if not replaced:
+            return self.tape
+        outputs = [replaced.get(step, step) for step in self.tape.outputs]
         return Tape(self.tape.inputs, outputs, self.steps, self.tape.names)
 
     def _expanded(self, step: Step) -> Step:
-        if step.op is not None and not step.op.several_outputs:
+        kind: Any = type(step.op)
+        if step.op is not None and overrides(kind, "expanded"):
 
             def build(op: Op, *inputs: Step) -> Step:
                 return self._made(op, inputs, step)

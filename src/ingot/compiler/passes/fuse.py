@@ -134,7 +134,7 @@ class _Fuser:
         self.readers: dict[tuple[Step, int], list[_Part]] = {}  # of large values, by level
         # casts and assembled values that are to join the group of their only reader
         self.waiting: set[Step] = set()
-        self.users = tape.users()
+        self.users = tape.users
         self.live_out = set(tape.outputs)
 
     def run(self) -> list[Group]:
@@ -259,27 +259,27 @@ class _Fuser:
         self, step: Step, domain: tuple[int, ...], reduced: tuple[int, ...] | None = None
     ) -> None:
         """Adds a map or reduction to the group of its inputs if possible, else to another one."""
-        direct, pending = self._behind_pending(elementwise_inputs(step))
+        direct: Sequence[Step] = elementwise_inputs(step)
+        pending: Sequence[Step] = ()
         elsewhere = list(step.inputs[:1]) if gathers(step) else []
-        for each in pending:
-            if isinstance(each.op, Assemble):
-                elsewhere += each.inputs
-        behind = map(behind_views, direct)
-        products = {source for source in behind if isinstance(source.op, Product)}
-        joinable = [
-            part
-            for source in direct
-            if (part := self.part_of.get(source)) is not None
-            and part.can_read(products)
-            and self._fits(source, part, domain, reduced)
-        ]
-        apart = [source for source in direct if self.part_of.get(source) not in joinable]
-        others = [self._readable(source) for source in (*elsewhere, *apart)]
-        level = max([part.level for part in joinable] + others, default=0)
+        if self.waiting:
+            direct, pending = self._behind_pending(direct)
+            for each in pending:
+                if isinstance(each.op, Assemble):
+                    elsewhere += each.inputs
+        products = self._products(direct)
+        joinable: list[_Part] = []
+        for source in direct:
+            part = self.part_of.get(source)
+            if part is None or part in joinable or not part.can_read(products):
+                continue
+            if self._fits(source, part, domain, reduced):
+                joinable.append(part)
+        level = self._level(direct, elsewhere, joinable)
         merged = self._merged(joinable, level)
         large = _large(direct, domain)
         if merged is None:
-            level = max(map(self._readable, (*elsewhere, *direct)), default=0)
+            level = self._level(direct, elsewhere)
             merged = self._part_beside(large, level, domain, reduced)
             if not merged.can_read(products):
                 merged = _Part(domain, level)
@@ -298,6 +298,29 @@ class _Fuser:
             self._add(merged, step, is_row=by_rows, is_finished=not by_rows)
         else:
             self._add(merged, step, is_row=domain != merged.domain)
+
+    def _products(self, sources: Sequence[Step]) -> set[Step]:
+        """The matrix products among values and what they are views of."""
+        found: set[Step] = set()
+        for source in sources:
+            if source not in self.part_of:  # of groups of maps and reductions
+                behind = behind_views(source)
+                if isinstance(behind.op, Product):
+                    found.add(behind)
+        return found
+
+    def _level(
+        self, direct: Sequence[Step], elsewhere: Sequence[Step], joined: Sequence[_Part] = ()
+    ) -> int:
+        """The lowest level at which a group can read values, those in `joined` groups from inside
+        of these.
+        """
+        level = 0
+        for source in direct:
+            part = self.part_of.get(source)
+            inside = part is not None and part in joined
+            level = max(level, self._readable(source) - inside)
+        return max(level, *map(self._readable, elsewhere)) if elsewhere else level
 
     def _merged(self, parts: list[_Part], level: int) -> _Part | None:
         """The groups of a level, to which those that nothing outside reads are raised, as one; None
@@ -416,10 +439,10 @@ class _Fuser:
                 group_of[step] = group
         groups = list({id(group): group for group in group_of.values()}.values())
         connect(self.tape, groups, group_of)
-        return in_order(groups, group_of, position)
+        return in_order(self.tape, groups, group_of)
 
 
-def _large(sources: list[Step], domain: tuple[int, ...]) -> list[Step]:
+def _large(sources: Sequence[Step], domain: tuple[int, ...]) -> list[Step]:
     """The sources that have an element for each point of the domain and are not views."""
     return [
         source

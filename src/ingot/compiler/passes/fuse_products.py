@@ -19,7 +19,7 @@ __all__ = ["with_epilogues"]
 
 def with_epilogues(tape: Tape, groups: list[Group]) -> list[Group]:
     """The groups in topological order, with each product merged with its epilogue."""
-    users = tape.users()
+    users = tape.users
     group_of = {step: group for group in groups for step in group.steps}
     live_out = set(tape.outputs)
     taken: dict[int, list[Group]] = {}  # epilogue -> its product, views of that, and itself

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from typing import Any
 
 from ingot.compiler.forms.schedule import Group
 from ingot.compiler.forms.tape import Step, Tape
@@ -19,53 +18,52 @@ def connect(tape: Tape, groups: list[Group], group_of: dict[Step, Group]) -> Non
         inputs: dict[Step, None] = {}
         for step in group.steps:
             for source in step.inputs:
-                if group_of.get(source) is not group:
+                writer = group_of.get(source)
+                if writer is not group:
                     inputs[source] = None
-                    if source in group_of:
+                    if writer is not None:
                         written[source] = None
         group.inputs = list(inputs)
     for step in written:
         group_of[step].outputs.append(step)
 
 
-def in_order(
-    groups: list[Group], group_of: dict[Step, Group], position: dict[Step, int]
-) -> list[Group]:
+def in_order(tape: Tape, groups: list[Group], group_of: dict[Step, Group]) -> list[Group]:
     """The groups in topological order, otherwise in the order of the tape; those that communication
     waits for come first, and what waits for communication comes last.
     """
-    phase = _phases(groups, group_of, position)
-    last = {id(group): (phase[id(group)], position[group.steps[-1]]) for group in groups}
-    users: dict[int, list[Group]] = {id(group): [] for group in groups}
-    waiting: dict[int, int] = {}
+    position = tape.numbers()
+    rank = {group: position[group.steps[-1]] for group in groups}
+    if any(issubclass(kind, (Begin, Finish)) for kind in tape.kinds):
+        for group, phase in _phases(groups, group_of, position).items():
+            rank[group] += phase * len(position)
+    at_rank = {number: group for group, number in rank.items()}
+    users: dict[Group, list[Group]] = {group: [] for group in groups}
+    waiting: dict[Group, int] = {}
+    ready: list[int] = []
     for group in groups:
-        needed = {id(group_of[step]): group_of[step] for step in group.inputs if step in group_of}
-        waiting[id(group)] = len(needed)
-        for other in needed.values():
-            users[id(other)].append(group)
-    ready: list[tuple[tuple[int, int], int, Any]] = [
-        (last[id(group)], number, group)
-        for number, group in enumerate(groups)
-        if waiting[id(group)] == 0
-    ]
+        needed = {group_of[step] for step in group.inputs if step in group_of}
+        waiting[group] = len(needed)
+        for other in needed:
+            users[other].append(group)
+        if not needed:
+            ready.append(rank[group])
     heapq.heapify(ready)
     ordered: list[Group] = []
-    number = len(groups)
     while ready:
-        _, _, group = heapq.heappop(ready)
+        group = at_rank[heapq.heappop(ready)]
         ordered.append(group)
-        for user in users[id(group)]:
-            waiting[id(user)] -= 1
-            if waiting[id(user)] == 0:
-                number += 1
-                heapq.heappush(ready, (last[id(user)], number, user))
+        for user in users[group]:
+            waiting[user] -= 1
+            if waiting[user] == 0:
+                heapq.heappush(ready, rank[user])
     assert len(ordered) == len(groups), "groups depend on each other in a circle"
     return ordered
 
 
 def _phases(
     groups: list[Group], group_of: dict[Step, Group], position: dict[Step, int]
-) -> dict[int, int]:
+) -> dict[Group, int]:
     """When groups should run, beside communication that others overlap with: 0 for what the first
     one to begin needs, 1 for the second and so on, then what none needs, and their ends last.
 
@@ -74,15 +72,15 @@ def _phases(
     """
     begins = [step for step in group_of if isinstance(step.op, Begin)]
     begins.sort(key=position.__getitem__)
-    phase: dict[int, int] = {}
+    phase: dict[Group, int] = {}
     for number, begin in enumerate(begins):
         needed = [group_of[begin]]
         while needed:
             group = needed.pop()
-            if id(group) not in phase:
-                phase[id(group)] = number
+            if group not in phase:
+                phase[group] = number
                 needed += [group_of[source] for source in group.inputs if source in group_of]
     for group in groups:
         waits = any(isinstance(step.op, Finish) for step in group.steps)
-        phase.setdefault(id(group), len(begins) + waits)
+        phase.setdefault(group, len(begins) + waits)
     return phase

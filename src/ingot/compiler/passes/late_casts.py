@@ -8,8 +8,12 @@ the cast as well, it is in memory anyway, and everything reads it from there.
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 from ingot.compiler.forms.tape import Step, Tape
 from ingot.compiler.options import Options
+from ingot.graph.op import overrides
 from ingot.graph.roles import Map, Reduce
 
 __all__ = ["late_casts", "single_reader"]
@@ -17,7 +21,9 @@ __all__ = ["late_casts", "single_reader"]
 
 def late_casts(tape: Tape, options: Options) -> Tape:
     """The tape with a separate cast for each step of a kernel that reads one."""
-    users = tape.users()
+    if not any(map(_may_upcast, tape.kinds)):
+        return tape
+    users = tape.users
     live_out = set(tape.outputs)
     replaced: dict[Step, Step] = {}
     given: set[Step] = set()  # casts that have a first reader; further readers get copies
@@ -38,14 +44,22 @@ def late_casts(tape: Tape, options: Options) -> Tape:
 
 
 def single_reader(step: Step, users: list[Step]) -> bool:
-    """Whether a step is an upcast that some step of a kernel reads."""
-    return len(set(users)) == 1 and _is_late(step, users)
+    """Whether a step is an upcast that one step of a kernel reads."""
+    return _is_late(step, users) and len(set(users)) == 1
+
+
+@cache
+def _may_upcast(kind: Any) -> bool:
+    """Whether ops of a class may be upcasts."""
+    return issubclass(kind, Map) and overrides(kind, "upcasts")
 
 
 def _is_late(step: Step, users: list[Step]) -> bool:
+    op: Any = step.op
+    kind: Any = type(op)
     return (
-        isinstance(step.op, Map)
-        and step.op.upcasts(*step.inputs)
+        _may_upcast(kind)
+        and op.upcasts(*step.inputs)
         # those read their inputs element by element inside kernels
         and all(isinstance(user.op, (Map, Reduce)) for user in users)
     )

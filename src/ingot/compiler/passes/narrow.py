@@ -8,8 +8,12 @@ op with several outputs of which only one is read is replaced by one that comput
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 from ingot.compiler.forms.tape import Step, Tape
 from ingot.compiler.options import Options
+from ingot.graph.op import Op, overrides
 from ingot.graph.outputs import Output
 from ingot.graph.roles import View
 
@@ -18,14 +22,17 @@ __all__ = ["narrow"]
 
 def narrow(tape: Tape, options: Options) -> Tape:
     """The tape without the parts of results that nothing reads."""
-    users = tape.users()
+    if not any(map(_has_parts, tape.kinds)):
+        return tape
+    users = tape.users
     live_out = set(tape.outputs)
     replaced: dict[Step, Step] = {}
     dropped: set[Step] = set()
     for step in tape.steps:
         kept = step.with_inputs([replaced[source] for source in step.inputs])
-        if step.inputs and step.inputs[0] not in live_out:
-            whole = step.inputs[0]
+        whole = step.inputs[0] if step.inputs else step
+        kind: Any = type(whole.op)
+        if _has_parts(kind) and whole not in live_out:
             found = _part(step, whole, users[whole])
             if found is not None:
                 dropped.add(whole)
@@ -36,6 +43,12 @@ def narrow(tape: Tape, options: Options) -> Tape:
     steps = [replaced[step] for step in tape.steps if step not in dropped]
     outputs = [replaced[step] for step in tape.outputs]
     return Tape(tape.inputs, outputs, steps, tape.names)
+
+
+@cache
+def _has_parts(kind: Any) -> bool:
+    """Whether ops of a class may be replaced by ones that compute a part."""
+    return issubclass(kind, Op) and (overrides(kind, "narrowed") or overrides(kind, "only_output"))
 
 
 def _part(reader: Step, whole: Step, users: list[Step]) -> Step | None:

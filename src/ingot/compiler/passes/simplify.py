@@ -9,6 +9,7 @@ reaches the fixed point in linear time. Steps that no output depends on are drop
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -36,31 +37,40 @@ class _Simplifier:
         self.first_of: dict[Hashable, Step] = {}
         self.origin: dict[Step, Step] = {}  # what a step that stays was on the tape that came in
         self.ops = OpIdentities()
-        self.underlying: dict[Step, Step] = {}  # what is below a view and the views below it
+        # scalar constants, and views of them and of such views -> the constant
+        self.constant_of: dict[Step, Step] = {}
+        # equal streams have equal numbers; by the stream and, since it is slow to hash, by its id
+        self.streams: dict[Any, int] = {}
+        self.stream_ids: dict[int, int] = {}
 
     def run(self) -> Tape:
         for step in self.tape.steps:
             self.replaced[step] = self._simplified(step)
         outputs = [self.replaced[step] for step in self.tape.outputs]
-        needed = _needed(outputs)
-        needed.update(self.tape.inputs)
+        needed = {*outputs, *self.tape.inputs}
+        for step in reversed(self.origin):  # a step follows its inputs
+            if step in needed:
+                needed.update(step.inputs)
         unused = [self.origin[step] for step in self.origin if step not in needed]
         self.report.unused = list(dict.fromkeys(unused))
         steps = [step for step in self.origin if step in needed]
         return Tape(self.tape.inputs, outputs, steps, self.tape.names)
 
     def _simplified(self, step: Step) -> Step:
-        inputs = [self.replaced[source] for source in step.inputs]
-        if step.op is not None and step.op.is_no_op(*inputs):
-            self.report.no_ops.append(step)
-            return inputs[0]
-        kept = step.with_inputs(inputs)
-        if _is_scalar_of_constants(kept):
-            self.report.folded.append(step)
-            kept = _folded(kept, inputs)
-        elif self._is_map_of_repeated_constants(kept):
-            self.report.folded.append(step)
-            return self._repeated(kept, step)
+        kept, op = step, step.op
+        if op is not None:
+            inputs = tuple(map(self.replaced.__getitem__, step.inputs))
+            if op.is_no_op(*inputs):
+                self.report.no_ops.append(step)
+                return inputs[0]
+            kept = step.with_inputs(inputs)
+            if inputs and inputs[0] in self.constant_of:
+                if _is_scalar_of_constants(kept):
+                    self.report.folded.append(step)
+                    kept = _folded(kept, inputs)
+                elif self._is_map_of_repeated_constants(kept):
+                    self.report.folded.append(step)
+                    return self._repeated(kept, step)
         found = self._merged(kept, step)
         if found is not kept:
             self.report.merged.append((step, self.origin[found]))
@@ -68,46 +78,45 @@ class _Simplifier:
 
     def _merged(self, kept: Step, origin: Step) -> Step:
         """An equal step that was kept earlier, or else the step itself, which is kept now."""
-        identity = self._identity(kept)
-        earlier = None if identity is None else self.first_of.get(identity)
-        if earlier is not None:
-            return earlier
-        if identity is not None:
-            self.first_of[identity] = kept
+        found = self.first_of.setdefault(self._identity(kept), kept)
+        if found is not kept:
+            return found
         self.origin[kept] = origin
-        if isinstance(kept.op, View):
-            self.underlying[kept] = self._underlying(kept.inputs[0])
+        if _is_scalar_constant(kept):
+            self.constant_of[kept] = kept
+        elif isinstance(kept.op, View) and kept.inputs[0] in self.constant_of:
+            self.constant_of[kept] = self.constant_of[kept.inputs[0]]
         return kept
-
-    def _underlying(self, step: Step) -> Step:
-        """The value below all views."""
-        return self.underlying.get(step, step)
 
     def _is_map_of_repeated_constants(self, step: Step) -> bool:
         return (
             isinstance(step.op, Map)
-            and len(step.inputs) > 0
-            and all(_is_scalar_constant(self._underlying(source)) for source in step.inputs)
+            and all(source in self.constant_of for source in step.inputs)
             and _has_one_value(step)
         )
 
     def _repeated(self, step: Step, origin: Step) -> Step:
         """A map of constants that views repeat: the constant that it is, under the same views."""
-        folded = self._merged(_folded(step, list(map(self._underlying, step.inputs))), origin)
+        constants = [self.constant_of[source] for source in step.inputs]
+        folded = self._merged(_folded(step, constants), origin)
         for view in min(map(_views, step.inputs), key=len):
             made = Step(view.op, (folded,), view.shape, step.dtype, step.stream, step.source)
             folded = self._merged(made, origin)
         return folded
 
-    def _identity(self, step: Step) -> Hashable | None:
-        """A key that equal steps share; None for steps that equal no other."""
-        if step.value is not None:
-            if step.value.ndim == 0:
-                return (step.dtype, step.value.tobytes())
-            return id(step.value)
-        if step.op is None:
-            return None
-        return (self.ops.of(step.op), *map(id, step.inputs), step.stream)
+    def _identity(self, step: Step) -> Hashable:
+        """A key that equal steps share. A step that equals no other is one by itself."""
+        if step.op is not None:
+            stream = self.stream_ids.get(id(step.stream))
+            if stream is None:
+                stream = self.streams.setdefault(step.stream, len(self.streams))
+                self.stream_ids[id(step.stream)] = stream
+            return (self.ops.of(step.op), stream, *map(id, step.inputs))
+        if step.value is None:
+            return step
+        if step.value.ndim == 0:
+            return (step.dtype, step.value.tobytes())
+        return id(step.value)
 
 
 def _is_scalar_constant(step: Step) -> bool:
@@ -115,13 +124,7 @@ def _is_scalar_constant(step: Step) -> bool:
 
 
 def _is_scalar_of_constants(step: Step) -> bool:
-    return (
-        step.op is not None
-        and step.shape == ()
-        and len(step.inputs) > 0
-        and all(map(_is_scalar_constant, step.inputs))
-        and _has_one_value(step)
-    )
+    return step.shape == () and all(map(_is_scalar_constant, step.inputs)) and _has_one_value(step)
 
 
 def _has_one_value(step: Step) -> bool:
@@ -147,14 +150,3 @@ def _folded(step: Step, inputs: Sequence[Step]) -> Step:
     with np.errstate(all="ignore"):
         value = np.asarray(step.op.evaluate(*(source.value for source in inputs)))
     return Step(None, (), value.shape, step.dtype, None, step.source, value)
-
-
-def _needed(outputs: list[Step]) -> set[Step]:
-    needed: set[Step] = set()
-    stack = list(outputs)
-    while stack:
-        step = stack.pop()
-        if step not in needed:
-            needed.add(step)
-            stack.extend(step.inputs)
-    return needed

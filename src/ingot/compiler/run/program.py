@@ -22,6 +22,7 @@ from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import no_rule
 from ingot.graph.roles import Host
 from ingot.graph.shape import Shape
+from ingot.runtime.collection import collection_paused
 from ingot.runtime.compile_log import log
 from ingot.runtime.profile.profiler import profiled
 from ingot.runtime.progress import compiling
@@ -136,13 +137,14 @@ class Program:
             with (
                 compiling(self.name, account.seconds),
                 profiled("compile", f"{self.name}: machine code"),
+                collection_paused(),
             ):
                 found = self.finish(strides)
+                executable = found.executable
+                executable.native.about = About(self.name, executable.work)
         finally:
             seconds = time.perf_counter() - started
             account.spend("machine code", seconds)
-        executable = found.executable
-        executable.native.about = About(self.name, executable.work)
         loaded = executable.loaded
         log.info(
             "machine code of %s in %.1f ms: %d kernels, %d compiled, %d from the disk cache%s",

@@ -10,7 +10,7 @@ import linecache
 import os
 import sys
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType
 
 from ingot import _native
 from ingot.graph.lazy_dataclass import dataclass
@@ -51,23 +51,22 @@ class Source:
 
 
 class SourceRecorder:
-    """Called for each new node: returns the current line of the innermost frame outside ingot."""
+    """The lines of the nodes of a trace, each as one object: given an instruction of the innermost
+    frame outside ingot, as a code object and an offset in bytes.
+    """
 
     def __init__(self) -> None:
-        self.sources: dict[tuple[CodeType, int], Source] = {}
+        # by the id of a code object, which the last part keeps alive: hashing one takes long
+        self._known: dict[tuple[int, int], tuple[Source, CodeType]] = {}
+        self._lines: dict[Source, Source] = {}
 
-    def __call__(self) -> Source | None:
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None and _native.is_own_code(frame.f_code):
-            frame = frame.f_back
-        if frame is None:
-            return None
-        key = (frame.f_code, frame.f_lineno)
-        found = self.sources.get(key)
+    def __call__(self, code: CodeType, instruction: int) -> Source:
+        found = self._known.get((id(code), instruction))
         if found is None:
-            found = Source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname)
-            self.sources[key] = found
-        return found
+            source = _source_of(code, instruction)
+            found = self._lines.setdefault(source, source), code
+            self._known[id(code), instruction] = found
+        return found[0]
 
 
 def depth_of_user() -> int:
