@@ -188,12 +188,12 @@ def normalize_axes(name: str, axes: int | Sequence[int] | None, ndim: int) -> tu
 
 def contiguous(shape: Sequence[int], itemsize: int) -> Shape:
     """The strides in bytes of an array in row-major order without gaps."""
-    strides = [0] * len(shape)
+    strides = []
     step = itemsize
-    for axis in range(len(shape) - 1, -1, -1):
-        strides[axis] = step
-        step *= max(shape[axis], 1)
-    return tuple(strides)
+    for length in reversed(shape):
+        strides.append(step)
+        step *= length if type(length) is int and length > 0 else max(length, 1)
+    return tuple(strides[::-1])
 
 
 def reshaped_strides(shape: Shape, strides: Shape, target: Shape) -> Shape | None:

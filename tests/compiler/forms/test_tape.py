@@ -9,6 +9,7 @@ import pytest
 from tests.compiler.compiled_calls import traced
 
 import ingot.core as mx
+from ingot._native import topological
 from ingot.compiler.forms.tape import Step, Tape, tape_of
 from ingot.graph.op import parameters
 from ingot.graph.reporting.source import Source
@@ -133,6 +134,6 @@ def test_steps_over_other_inputs() -> None:
 def test_a_tape_of_nodes() -> None:
     x = mx.array([1.0])
     y = x * 2  # made outside a trace: a constant
-    tape = tape_of([], [y])
+    tape = tape_of([], [y], topological([y]))
     assert tape.text() == "%0 = constant of 1 elements : float32[1]\nreturn %0"
     assert tape.steps[0].value is not None

@@ -7,6 +7,7 @@ layouts of views are fixed; the plan assigns the addresses of blocks.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from ingot._native import NestedProgram
@@ -95,12 +96,12 @@ class RunKernel:
     kind = "kernel"
     can_fail = False
 
-    @property
+    @cached_property
     def reads(self) -> list[Block]:
         """The inputs; scratch memory counts as read by all kernels that share it."""
         return [each.block for each in self.operands if each.block not in self.written]
 
-    @property
+    @cached_property
     def writes(self) -> list[Block]:
         """The outputs, and scratch memory."""
         return [

@@ -36,6 +36,9 @@ class DeferredCall:
     arguments: tuple[Any, ...]
 
 
+_COMPOUND = (tuple, list, DeferredCall)
+
+
 @dataclass(frozen=True)
 class DimensionValue:
     """The value of the dimension with this number, whatever it is."""
@@ -48,7 +51,8 @@ def evaluated(structure: Any) -> Any:
     if type(structure) is DeferredCall:
         return structure.function(*map(evaluated, structure.arguments))
     if type(structure) in (tuple, list):
-        return type(structure)(map(evaluated, structure))
+        parts = [evaluated(each) if type(each) in _COMPOUND else each for each in structure]
+        return parts if type(structure) is list else tuple(parts)
     return structure
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot._native import Dtype, Node, array, topological
+from ingot._native import Dtype, Node, array
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import Op, parameters
 from ingot.graph.outputs import Output
@@ -209,8 +209,14 @@ def _parameter_text(value: Any) -> str:
     return value.name if isinstance(value, Dtype) else repr(value)
 
 
-def tape_of(inputs: Sequence[Node], outputs: Sequence[array], names: Sequence[str] = ()) -> Tape:
-    """The tape of the graph between placeholders and outputs.
+def tape_of(
+    inputs: Sequence[Node],
+    outputs: Sequence[array],
+    nodes: Sequence[Node],
+    names: Sequence[str] = (),
+) -> Tape:
+    """The tape of the graph between placeholders and outputs; `nodes` are all that the outputs
+    depend on, in topological order.
 
     Arrays that the function closed over, made before the trace, become constants: they are
     evaluated now. Ops that only carry rules for transforms, which are done by now, are left out.
@@ -218,22 +224,21 @@ def tape_of(inputs: Sequence[Node], outputs: Sequence[array], names: Sequence[st
     made: dict[Node, Step] = {}
     tape_inputs = []
     for placeholder in inputs:
-        step = Step(None, (), placeholder.shape, placeholder.dtype)
-        made[placeholder] = step
+        step = made[placeholder] = Step(None, (), placeholder.shape, placeholder.dtype)
         tape_inputs.append(step)
     steps = list(tape_inputs)
-    for node in _between(inputs, outputs):
-        if _is_constant(node):
+    for node in _between(inputs, outputs, nodes):
+        op: Any = node.op
+        if op is None or node.source is None or node.evaluated:  # `_is_constant`, without a call
             step = Step(None, (), node.shape, node.dtype, value=node.data)
-        elif only_carries_rules(node):
+        elif op.several_outputs and only_carries_rules(node):
+            continue
+        elif type(op) is Output and (passed := passed_input(node)) is not None:
+            made[node] = made[passed]
             continue
         else:
-            passed = passed_input(node)
-            if passed is not None:
-                made[node] = made[passed]
-                continue
-            sources = [made[source] for source in node.inputs]
-            step = Step(node.op, sources, node.shape, node.dtype, node.stream, node.source)
+            sources = tuple(map(made.__getitem__, node.inputs))
+            step = Step(op, sources, node.shape, node.dtype, node.stream, node.source)
         made[node] = step
         steps.append(step)
     return Tape(
@@ -283,12 +288,14 @@ def _is_constant(node: Node) -> bool:
     return node.op is None or node.evaluated or node.source is None
 
 
-def _between(inputs: Sequence[Node], outputs: Sequence[array]) -> list[Node]:
+def _between(inputs: Sequence[Node], outputs: Sequence[array], nodes: Sequence[Node]) -> list[Node]:
     """The nodes that outputs depend on, in topological order, up to the inputs and constants."""
-    needed = {output._node for output in outputs}
     ends = set(inputs)
-    order = topological(outputs)
-    for node in reversed(order):
+    leaves = [node for node in nodes if node.op is None or node.source is None or node.evaluated]
+    if not any(node.inputs for node in leaves):
+        return [node for node in nodes if node not in ends]
+    needed = {output._node for output in outputs}
+    for node in reversed(nodes):
         if node in needed and node not in ends and not _is_constant(node):
             needed.update(node.inputs)
-    return [node for node in order if node in needed and node not in ends]
+    return [node for node in nodes if node in needed and node not in ends]

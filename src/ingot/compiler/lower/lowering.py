@@ -65,6 +65,7 @@ class _Lowering:
         self.strides = strides
         # comparing symbolic sizes would add conditions on shapes
         self.repeats = Repeats() if options.sizes is None else None
+        self.layout = layout_of_view if self.repeats is None else self.repeats.layout
         self.nested = nested_programs(tape.steps, options)
         # inputs of a native loop's body, and views of them, that are the same in every iteration
         self.fixed: set[Step] = set()
@@ -155,10 +156,10 @@ class _Lowering:
 
     def _view(self, step: Step) -> None:
         source = step.inputs[0]
-        found = layout_of_view(step, self.locations[source].strides)
+        found = self.layout(step, self.locations[source].strides)
         if found is None:
             source = self._contiguous_copy(source)
-            found = layout_of_view(step, self.locations[source].strides)
+            found = self.layout(step, self.locations[source].strides)
         assert found is not None
         offset, strides = found
         block, start, _ = self.locations[source]

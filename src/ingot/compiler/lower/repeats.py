@@ -16,6 +16,7 @@ from ingot.compiler.forms.schedule import Group
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.domain import immediate_value
 from ingot.compiler.lower.kernel import Kernel, Lowered
+from ingot.compiler.lower.layout import layout_of_view
 from ingot.graph.outputs import Output
 from ingot.graph.roles import Iota
 
@@ -42,7 +43,14 @@ class Signature:
                     numbers[source] = len(numbers)
                     described.append(_outside(source, numbers, strides_of, ops))
             numbers[step] = len(numbers)
-            described.append(_inside(step, numbers, strides_of, ops))
+            described += (
+                ops.of(step.op),  # type: ignore[arg-type]
+                step.shape,
+                step.dtype,
+                strides_of.get(step),
+                len(step.inputs),
+                *map(numbers.__getitem__, step.inputs),
+            )
         for step in strides_of:
             if step not in numbers:
                 numbers[step] = len(numbers)
@@ -50,12 +58,6 @@ class Signature:
         same = tuple([step in fixed for step in numbers]) if fixed else ()
         self.key = (_layout(group, numbers), tuple(described), same)
         self.steps = list(numbers)
-
-
-def _inside(step: Step, numbers: dict[Step, int], strides_of: Strides, ops: OpIdentities) -> Any:
-    """A step of the group."""
-    inputs = tuple([numbers[source] for source in step.inputs])
-    return (ops.of(step.op), inputs, step.shape, step.dtype, strides_of.get(step))  # type: ignore[arg-type]
 
 
 def _outside(step: Step, numbers: dict[Step, int], strides_of: Strides, ops: OpIdentities) -> Any:
@@ -88,11 +90,19 @@ def _layout(group: Group, numbers: dict[Step, int]) -> Hashable:
 
 
 class Repeats:
-    """The kernels of the groups of one schedule, by signature."""
+    """The kernels of the groups of one schedule, by signature, and the layouts of its views."""
 
     def __init__(self) -> None:
         self._ops = OpIdentities()
+        self._layouts: dict[Hashable, tuple[int, tuple[int, ...]] | None] = {}
         self._made: dict[Hashable, tuple[list[Step], Any]] = {}
+
+    def layout(self, step: Step, strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]] | None:
+        """The layout of a view of a value with these strides, worked out once for equal views."""
+        key = (self._ops.of(step.op), step.inputs[0].shape, step.dtype, strides)  # type: ignore[arg-type]
+        if key not in self._layouts:
+            self._layouts[key] = layout_of_view(step, strides)
+        return self._layouts[key]
 
     def signature(
         self, group: Group, strides_of: Strides, fixed: Collection[Step] = ()

@@ -22,12 +22,13 @@ from ingot.compiler.forms.nests import (
     Kernel,
     Location,
     Multiply,
+    Nests,
     RaiseIf,
     RunKernel,
     RunNested,
 )
 from ingot.compiler.forms.plan import Plan, operands_of
-from ingot.compiler.forms.size import Number
+from ingot.compiler.forms.size import Number, is_symbolic
 from ingot.compiler.forms.size_code import (
     DeferredCall,
     DimensionValue,
@@ -44,8 +45,6 @@ from ingot.compiler.options import Options
 from ingot.graph.dimension import Parametric
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import parameters
-from ingot.graph.roles import Product
-from ingot.graph.shape import size_of
 
 __all__ = ["Executable", "generate"]
 
@@ -110,7 +109,10 @@ def generate(plan: Plan, options: Options) -> Executable:
     instructions: list[tuple[Any, ...]] = []
     views: list[View] = []
     for each, told in zip(plan.nests.instructions, work, strict=True):
-        arguments = [tuple(plan.address(location)) for location in operands_of(each)]
+        arguments: list[tuple[Any, ...]] = []
+        for block, start, _ in operands_of(each):
+            slot, offset = plan.addresses[block]
+            arguments.append((slot, offset + start))
         if isinstance(each, RunKernel):
             assert told.code is not None
             if each in plan.tables:
@@ -137,9 +139,6 @@ def _parts(plan: Plan, instructions: list[tuple[Any, ...]], views: list[View]) -
     donors = [
         plan.addresses[donations[block]].slot if block in donations else -1 for block in plan.owned
     ]
-    touched = sum(group.nbytes for group in schedule.groups)
-    if any(isinstance(each, RunNested) for each in nests.instructions):
-        touched += WORTH_RELEASING  # it may run for any time
     outputs = schedule.tape.outputs
     results = [] if outputs == owned else _views(outputs, nests.outputs, plan)
     return (
@@ -154,7 +153,7 @@ def _parts(plan: Plan, instructions: list[tuple[Any, ...]], views: list[View]) -
         instructions,
         [*views, *results],
         -1 if outputs == owned else len(results),
-        touched // WORTH_RELEASING,
+        _touched(nests) // WORTH_RELEASING,
         nests.any_layout,
         tuple(
             (
@@ -166,6 +165,18 @@ def _parts(plan: Plan, instructions: list[tuple[Any, ...]], views: list[View]) -
             for block, kept in plan.kept.items()
         ),
     )
+
+
+def _touched(nests: Nests) -> Number:
+    """The bytes that a program touches, at least as far as they decide about the GIL."""
+    if any(isinstance(each, RunNested) for each in nests.instructions):
+        return WORTH_RELEASING  # it may run for any time
+    touched: Number = 0
+    for group in nests.schedule.groups:
+        touched += group.nbytes
+        if not is_symbolic(touched) and touched >= WORTH_RELEASING:
+            break
+    return touched
 
 
 def _constants(plan: Plan) -> tuple[Any, ...]:
@@ -233,19 +244,11 @@ def _remade_field(value: Any) -> Any:
 def _work(each: Instruction, codes: _Codes) -> Work:
     """The description of an instruction, with the code of a kernel."""
     if isinstance(each, RunKernel):
-        scratch = sum(block.nbytes for block in each.reads if block.kind == "scratch")
-        return Work("kernel", each.steps, each.kernel, codes.of(each), scratch, _flops(each))
-    return Work(each.kind, each.steps, flops=_flops(each))
-
-
-def _flops(each: Instruction) -> int:
-    """The floating-point operations of matrix products, attributed to the kernel that writes their
-    results.
-    """
-    if isinstance(each, RunKernel) and each.written.isdisjoint(x.block for x in each.operands):
-        return 0
-    products = [step for step in each.steps if isinstance(step.op, Product)]
-    return sum(2 * size_of(step.shape) * step.inputs[0].shape[-1] for step in products)
+        blocks = [location.block for location in each.operands]
+        scratch = sum([block.nbytes for block in blocks if block.kind == "scratch"])
+        packs = each.written.isdisjoint(blocks)
+        return Work("kernel", each.steps, each.kernel, codes.of(each), scratch, packs)
+    return Work(each.kind, each.steps)
 
 
 class _Codes:

@@ -83,6 +83,8 @@ class _Kernels:
                 to.from_disk += 1
                 log.debug("kernel %s: from the disk cache, %d bytes", kernel.name, len(data))
                 found[kernel.text] = self._add(kernel, data)
+            if not new:
+                return found
             compilation = _Compilation(new, len(found))
             compilation.run()
             for kernel, data in compilation.codes.items():

@@ -14,7 +14,8 @@ from ingot.compiler.forms.size import smallest
 from ingot.compiler.forms.tape import Step
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.reporting.source import Source
-from ingot.graph.roles import Gather, View
+from ingot.graph.roles import Gather, Product, View
+from ingot.graph.shape import size_of
 
 __all__ = ["About", "KernelCode", "Work", "bytes_in_memory", "group_name"]
 
@@ -43,9 +44,19 @@ class Work:
     kernel: Kernel | None = None
     code: KernelCode | None = None
     scratch: int = 0  # bytes that the kernels of the group share
-    flops: int = 0  # of BLAS calls
+    packs: bool = False  # whether it writes scratch memory only
     is_invariant: bool = False  # whether a loop runs it in its first iteration only
     is_kept: bool = False  # whether later calls with the same array skip it
+
+    @cached_property
+    def flops(self) -> int:
+        """The floating-point operations of matrix products, attributed to the kernel that writes
+        their results.
+        """
+        if self.packs:
+            return 0
+        products = [step for step in self.steps if isinstance(step.op, Product)]
+        return sum(2 * size_of(step.shape) * step.inputs[0].shape[-1] for step in products)
 
     @cached_property
     def name(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect
+from bisect import bisect, insort
 
 __all__ = ["ALIGNMENT", "Arena"]
 
@@ -15,22 +15,22 @@ class Arena:
     def __init__(self) -> None:
         self.size = 0
         self._free: list[tuple[int, int]] = []  # (offset, size), by offset
+        self._by_size: list[tuple[int, int]] = []  # (size, offset) of the same blocks, by size
 
     def take(self, nbytes: int) -> int:
         """Allocates the smallest free block that fits, and returns its offset."""
         wanted = max(ALIGNMENT, -(-nbytes // ALIGNMENT) * ALIGNMENT)
-        fitting = [(size, offset) for offset, size in self._free if size >= wanted]
-        if fitting:
-            size, offset = min(fitting)
-            self._free.remove((offset, size))
+        smallest = bisect(self._by_size, (wanted, -1))
+        if smallest < len(self._by_size):
+            size, offset = self._by_size[smallest]
+            self._remove(bisect(self._free, (offset, size)) - 1)
             if size > wanted:
                 self._add(offset + wanted, size - wanted)
             return offset
-        last = self._free[-1] if self._free else None
-        if last is not None and last[0] + last[1] == self.size:
-            self._free.pop()
-            self.size = last[0] + wanted
-            return last[0]
+        if self._free and sum(self._free[-1]) == self.size:
+            offset, _ = self._remove(len(self._free) - 1)
+            self.size = offset + wanted
+            return offset
         offset = self.size
         self.size += wanted
         return offset
@@ -44,9 +44,16 @@ class Arena:
         free = self._free
         position = bisect(free, (offset, size))
         if position < len(free) and offset + size == free[position][0]:
-            size += free.pop(position)[1]
+            size += self._remove(position)[1]
         if position > 0 and sum(free[position - 1]) == offset:
             position -= 1
-            before, length = free.pop(position)
+            before, length = self._remove(position)
             offset, size = before, size + length
         free.insert(position, (offset, size))
+        insort(self._by_size, (size, offset))
+
+    def _remove(self, position: int) -> tuple[int, int]:
+        """Takes a free block, by its position among them, out of both lists."""
+        offset, size = self._free.pop(position)
+        del self._by_size[bisect(self._by_size, (size, offset)) - 1]
+        return offset, size

@@ -143,9 +143,7 @@ class _ShapedWork(Work):
             return sizes.number(x, values)
 
         steps = [_numbered(step, number) for step in work.steps]
-        super().__init__(
-            work.kind, steps, work.kernel, work.code, number(work.scratch), number(work.flops)
-        )
+        super().__init__(work.kind, steps, work.kernel, work.code, number(work.scratch), work.packs)
         self.__dict__["reads"] = [_numbered(step, number) for step in work.reads]
         self.__dict__["writes"] = [_numbered(step, number) for step in work.writes]
         self.__dict__["nbytes"] = number(work.nbytes)

@@ -66,7 +66,7 @@ class AttributeGuards:
     """The guards on what a traced function read of objects."""
 
     guards: tuple[Guard, ...]
-    texts: tuple[str, ...]  # the name of each attribute, and its value
+    texts: tuple[object, ...]  # strings, or what becomes one: an attribute's name and its value
 
     def and_also(self, more: list[tuple[Guard, str]]) -> AttributeGuards:
         """These guards and others, with their texts."""
@@ -134,6 +134,27 @@ def in_class(cls: type, name: str) -> Any:
     return _NOTHING
 
 
+_PLAIN = (int, float, bool, str, types.NoneType)
+
+
+class _Text:
+    """The name of an attribute, and what it was, as text. Most are never read, so that it is
+    written when it is: `value` is one that does not change.
+    """
+
+    __slots__ = ("attribute", "owner", "value", "was")
+
+    def __init__(self, owner: Name, attribute: str, was: str, value: Any = None) -> None:
+        self.owner = owner
+        self.attribute = attribute
+        self.was = was
+        self.value = value
+
+    def __str__(self) -> str:
+        name = self.owner.then(None, Attribute(self.attribute)).short
+        return f"{name} {self.was or short_text(self.value)}"
+
+
 class AttributeReads:
     """The attributes that a function uses while it is traced: the observer of `runtime.watched`."""
 
@@ -141,10 +162,11 @@ class AttributeReads:
         self._names: dict[int, Name] = {id(item): name for name, item in objects}
         self._numbers = {id(item): number for number, (_, item) in enumerate(objects)}
         self._new: dict[int, Any] = {}  # objects that the function itself creates
-        self._guards: dict[tuple[int, str], tuple[Any, Guard | None, str]] = {}
-        self._held: dict[int, tuple[Guard, str]] = {}  # objects that guards compare by identity
+        self._guards: dict[tuple[int, str], tuple[Any, Guard | None, object]] = {}
+        self._held: dict[int, tuple[Guard, object]] = {}  # objects that guards compare by identity
         self._kept: list[Any] = []  # keeps them alive, so that their ids stay unique
         self._lenient: set[int] = set()  # objects that may hold values that cannot be inspected
+        self._looks_up: dict[type, bool] = {}  # whether classes have their own `__getattribute__`
         self.watch: Callable[[type], None] = lambda _: None
 
     def watch_classes(self, objects: Sequence[tuple[Name, Any]]) -> None:
@@ -168,7 +190,12 @@ class AttributeReads:
         if name in _WHOLE_STATE:
             name = "__dict__"  # all of it is copied; slots are read by name
         self._note(instance, name, changes)
-        if not changes and _looks_up_itself(type(instance)):
+        if changes:
+            return
+        by_itself = self._looks_up.get(type(instance))
+        if by_itself is None:
+            by_itself = self._looks_up[type(instance)] = _looks_up_itself(type(instance))
+        if by_itself:
             for each in ("__dict__", *copyreg._slotnames(type(instance))):  # type: ignore[attr-defined]
                 self._note(instance, each, False)  # whatever the class makes of the name
 
@@ -190,15 +217,15 @@ class AttributeReads:
         guard, was = self._guard(instance, name)
         self._guards[id(instance), name] = (instance, guard, was)
 
-    def _guard(self, instance: Any, name: str) -> tuple[Guard | None, str]:
+    def _guard(self, instance: Any, name: str) -> tuple[Guard | None, object]:
         source, value = _found(instance, name)
-        text = self._names[id(instance)].then(instance, Attribute(name)).short
         if source is None:
             return None, ""
+        owner = self._names[id(instance)]
         number = self._numbers.get(id(instance))
         position = number if number is not None else weakly(instance)
         if source == NOWHERE:
-            return (position, source, name, None, None), f"{text} nothing"
+            return (position, source, name, None, None), _Text(owner, name, "nothing")
         if number is not None and source in IN_SIGNATURE and kind(value) in STRUCTURAL:
             self._refuse_foreign(value, instance, name)
             return None, ""
@@ -207,16 +234,20 @@ class AttributeReads:
                 return None, ""
             if number is None:
                 self.watch_inside(value, self._names[id(instance)], id(instance) in self._lenient)
-            return (position, source, name, MUTABLE, guard_key(value, source)), f"{text} changed"
+            key = guard_key(value, source)
+            return (position, source, name, MUTABLE, key), _Text(owner, name, "changed")
         made = self._value_guard(value, instance, name, source)
-        return made and (position, source, name, *made), f"{text} {short_text(value)}"
+        if made is None:
+            return None, ""
+        is_kept = type(value) in _PLAIN or (made[0] is value and type(value) is types.FunctionType)
+        text = _Text(owner, name, "", value) if is_kept else _Text(owner, name, short_text(value))
+        return (position, source, name, *made), text
 
     def _value_guard(
         self, value: Any, instance: Any, name: str, source: int
     ) -> tuple[Any, Any] | None:
         """The expected value and its key."""
         found = kind(value)
-        where = self._names[id(instance)].then(instance, Attribute(name))
         if found is Kind.ARRAY and source != IN_CLASS:
             return None  # a constant, as are all arrays that a function closes over
         if source == IN_CLASS and (found is Kind.FOREIGN or callable(value)):
@@ -224,16 +255,24 @@ class AttributeReads:
         if found is Kind.OBJECT or _native.has_attributes(value):
             if id(instance) in self._lenient:
                 self._be_lenient(value)
-            self._names.setdefault(id(value), where)
+            self._name_inside(value, instance, name)
             self.watch(type(value))
             return weakly(value), None
+        if type(value) in _PLAIN:
+            return value, guard_key(value, source)
         if self._is_opaque(value, instance, name):
             return weakly(value), None
         key = guard_key(value, source)
         if found is Kind.CONSTANT:
             return value, key
+        where = self._names[id(instance)].then(instance, Attribute(name))
         self.watch_inside(value, where, id(instance) in self._lenient)
         return MUTABLE, key
+
+    def _name_inside(self, value: Any, instance: Any, name: str) -> None:
+        """Names an object after the attribute that it is, unless it has a name."""
+        if id(value) not in self._names:
+            self._names[id(value)] = self._names[id(instance)].then(instance, Attribute(name))
 
     def _is_opaque(self, value: Any, instance: Any, name: str) -> bool:
         """Whether an attribute cannot be inspected; ValueError if that is an error."""

@@ -18,12 +18,15 @@ __all__ = ["Captures", "constants_of"]
 
 def constants_of(nodes: Iterable[Node], outputs: Iterable[array], recorder: Any) -> set[Node]:
     """The nodes that existed before a trace and that its outputs use directly, without what those
-    in turn were computed from.
+    in turn were computed from. `nodes` are all that the outputs depend on.
     """
-    found = {x._node for x in outputs if x._node.trace is not recorder}
+    outside = {node for node in nodes if node.trace is not recorder}
+    if not any(node.inputs for node in outside):
+        return outside
+    found = {x._node for x in outputs if x._node in outside}
     for node in nodes:
-        if node.trace is recorder:
-            found.update(source for source in node.inputs if source.trace is not recorder)
+        if node not in outside:
+            found |= outside.intersection(node.inputs)
     return found
 
 

@@ -270,11 +270,13 @@ class _Tracer:
             return None
         constants = constants_of(nodes, self.outputs, self.recorder)
         _refuse_uncaptured(constants, self.values, self.names)
-        used = set(nodes)
-        followed = [found for found in self.states.elements() if found[2] in used]
+        states = list(self.states.elements())
+        used = set(nodes) if states else set()
+        followed = [found for found in states if found[2] in used]
         tape = tape_of(
             [*self.input_nodes, *(node for _, _, node, _, _ in followed)],
             self.outputs,
+            nodes,
             [*self.names, *(name for *_, name in followed)],
         )
         changes = bool(self.recipe.changes)
