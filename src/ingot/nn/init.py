@@ -59,8 +59,8 @@ def uniform(low: float = 0.0, high: float = 1.0, dtype: mx.Dtype = mx.float32) -
     """An initialiser that draws from a uniform distribution.
 
     Args:
-        low: The least value.
-        high: The value below which all are.
+        low: The lower bound, inclusive.
+        high: The upper bound, exclusive.
         dtype: The dtype of the new arrays.
     """
 

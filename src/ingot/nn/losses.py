@@ -256,7 +256,7 @@ def triplet_loss(
     eps: float = 1e-6,
     reduction: Reduction = "none",
 ) -> mx.array:
-    """By how much anchors are not nearer to the positives than to the negatives, by a margin.
+    """The triplet loss: max(distance to positives - distance to negatives + margin, 0).
 
     Args:
         anchors: The anchors.
@@ -293,7 +293,7 @@ def huber_loss(
     delta: float = 1.0,
     reduction: Reduction = "none",
 ) -> mx.array:
-    """Half of the squared difference; beyond `delta`, a straight line that goes on from it.
+    """Half of the squared difference, continued linearly beyond `delta`.
 
     Args:
         inputs: The predicted values.
@@ -346,7 +346,7 @@ def margin_ranking_loss(
     margin: float = 0.0,
     reduction: Reduction = "none",
 ) -> mx.array:
-    """By how much the first inputs do not exceed the second, or the other way round, by a margin.
+    """The margin ranking loss: max(-targets * (inputs1 - inputs2) + margin, 0).
 
     Args:
         inputs1: Scores.

@@ -213,8 +213,7 @@ class Module(dict[str, Any]):
 
         Args:
             parameters: A tree like that of `parameters()`, or a subtree of one.
-            strict: Whether what the module does not have is an error, which leaves the module as it
-                was.
+            strict: Whether an unknown name is an error, which leaves the module unchanged.
 
         Returns:
             The module itself.
@@ -227,8 +226,7 @@ class Module(dict[str, Any]):
 
         Args:
             modules: A tree like that of `children()` or `leaf_modules()`, or a subtree of one.
-            strict: Whether what the module does not have is an error, which leaves the module as it
-                was.
+            strict: Whether an unknown name is an error, which leaves the module unchanged.
 
         Returns:
             The module itself.

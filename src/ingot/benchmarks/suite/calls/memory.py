@@ -14,7 +14,7 @@ MEGABYTE = 10**6
 
 
 @benchmark(
-    "peak memory of compiled gelu, 32 x 1000 x 4096, beyond the import's",
+    "peak memory of compiled gelu, 32 x 1000 x 4096, beyond the import",
     limits={"input+output+64 MB": 2 * BYTES + 64 * MEGABYTE},
     measure=Measure.PEAK_MEMORY,
 )

@@ -1,9 +1,9 @@
-"""A step of a language model that decodes: one token of each request through all layers.
+"""A decoding step of a language model: one token of each request through all layers.
 
-The models have the lengths of SmolLM2-135M and of TinyLlama-1.1B and random weights, of 4 bits if
-nothing else is said. Their cache of keys and values is that of mlx-lm: room for 256 positions, of
-which one more is filled and read with each token. Nothing is compiled, as mlx-lm compiles nothing.
-What a token costs at least is the time in which its weights are read, which is measured beside it.
+The models have the shapes of SmolLM2-135M and TinyLlama-1.1B with random weights, of 4 bits unless
+stated otherwise. Their key/value cache is mlx-lm's: it has room for 256 positions, and each token
+fills and reads one more. Nothing is compiled, because mlx-lm compiles nothing. The lower bound of a
+step is the time to read its weights, which is measured alongside.
 """
 
 from __future__ import annotations
@@ -164,17 +164,17 @@ def _read(nbytes: int) -> Callable[[], None]:
     return read
 
 
-@benchmark("a token of a model of 135 million weights of 4 bits", targets={"mlx": 0.3})
+@benchmark("decoding step of a 135M model, 4-bit weights", targets={"mlx": 0.3})
 def decoding() -> Contenders:
     return {"ingot": partial(_lazy, "ingot"), "mlx": partial(_lazy, "mlx")}
 
 
-@benchmark("a token of each of 8 requests; of one request", targets={"ingot one": 2.0})
+@benchmark("decoding step of 8 requests, 135M, 4 bits; of one request", targets={"ingot one": 2.0})
 def decoding_requests() -> Contenders:
     return {"ingot": partial(_lazy, "ingot", 8), "ingot one": partial(_lazy, "ingot")}
 
 
-@benchmark("a token of each of 8 requests, rows as int8; of one", targets={"ingot one": 2.0})
+@benchmark("decoding step of 8 requests, int8 activations; of one", targets={"ingot one": 2.0})
 def decoding_requests_int8() -> Contenders:
     return {
         "ingot": partial(_lazy, "ingot", 8, "int8"),
@@ -191,13 +191,15 @@ def _against_bandwidth(
     }
 
 
-@benchmark("a token of 1 billion weights of 4 bits; reading them", targets={"ingot read": 1 / 0.7})
+@benchmark(
+    "decoding step of a 1B model, 4 bits; reading its weights", targets={"ingot read": 1 / 0.7}
+)
 def decoding_billion() -> Contenders:
     return _against_bandwidth(LARGE)
 
 
 @benchmark(
-    "a token of 1 billion weights of 4 bits, rows as int8; reading them",
+    "decoding step of a 1B model, 4 bits, int8 activations; reading its weights",
     targets={"ingot read": 1 / 0.85},
 )
 def decoding_billion_int8() -> Contenders:
@@ -205,21 +207,21 @@ def decoding_billion_int8() -> Contenders:
 
 
 @benchmark(
-    "a token of 135 million weights of bfloat16; reading them", targets={"ingot read": 1 / 0.85}
+    "decoding step of a 135M model, bfloat16; reading its weights", targets={"ingot read": 1 / 0.85}
 )
 def decoding_bfloat16() -> Contenders:
     return _against_bandwidth(SMALL, "bfloat16")
 
 
 @benchmark(
-    "a token of 135 million weights of float32; reading them", targets={"ingot read": 1 / 0.85}
+    "decoding step of a 135M model, float32; reading its weights", targets={"ingot read": 1 / 0.85}
 )
 def decoding_float32() -> Contenders:
     return _against_bandwidth(SMALL, "float32")
 
 
 @benchmark(
-    "peak memory of a token of 1 billion weights of 4 bits, beyond the import's",
+    "peak memory of a decoding step of a 1B model, 4 bits, beyond the import",
     limits={"weights+cache+200 MB": LARGE.weight_bytes() + LARGE.cache_bytes + 200 * MEGABYTE},
     measure=Measure.PEAK_MEMORY,
 )

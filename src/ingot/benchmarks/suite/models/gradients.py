@@ -77,12 +77,12 @@ def _torch() -> Callable[[], Any]:
     return step
 
 
-@benchmark("value_and_grad of a network of 3 layers, not evaluated", targets={"mlx": 2.0})
+@benchmark("value_and_grad of a 3-layer network, not evaluated", targets={"mlx": 2.0})
 def gradient_build() -> Contenders:
     return {"ingot": lambda: _lazy("ingot", False), "mlx": lambda: _lazy("mlx", False)}
 
 
-@benchmark("value_and_grad of a network of 3 layers, batch of 16, evaluated without compile")
+@benchmark("value_and_grad of a 3-layer network, batch of 16, evaluated without compile")
 def gradient_evaluated() -> Contenders:
     return {
         "ingot": lambda: _lazy("ingot", True),

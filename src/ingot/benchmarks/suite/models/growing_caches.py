@@ -82,7 +82,7 @@ def _decoder(is_growing: bool, shapeless: bool = False) -> Callable[[], None]:
 
 
 @benchmark(
-    "a token of a compiled decoder whose cache grows; of fixed length", targets={"ingot fixed": 1.0}
+    "compiled decoding step with a growing cache; a fixed cache", targets={"ingot fixed": 1.0}
 )
 def decoding_growing_cache() -> Contenders:
     return {

@@ -204,7 +204,7 @@ def _timed(*arguments: str) -> Callable[[], float]:
 
 
 @benchmark(
-    "a token of SmolLM2-135M, 4 bits, with mlx-lm",
+    "SmolLM2-135M, 4 bits, with mlx-lm: one token",
     targets={"llama_cpp": 1 / 0.8},
     measure=Measure.SELF_TIMED,
 )
@@ -213,7 +213,7 @@ def language_model() -> Contenders:
 
 
 @benchmark(
-    "a token of SmolLM2-135M, 4 bits, rows as int8",
+    "SmolLM2-135M, 4 bits, int8 activations: one token",
     targets={"llama_cpp": 1.0},
     measure=Measure.SELF_TIMED,
 )
@@ -221,13 +221,13 @@ def language_model_int8() -> Contenders:
     return {"ingot": partial(_tokens_of_ingot, "int8"), "llama_cpp": _tokens_of_llama}
 
 
-@benchmark("a prompt of 512 tokens for SmolLM2-135M, 4 bits", targets={"llama_cpp": 1 / 1.5})
+@benchmark("SmolLM2-135M, 4 bits: a prompt of 512 tokens", targets={"llama_cpp": 1 / 1.5})
 def language_model_prompt() -> Contenders:
     return {"ingot": partial(_prompt_of_ingot, "float32"), "llama_cpp": _prompt_of_llama}
 
 
 @benchmark(
-    "first token of `ingot run -m mlx_lm generate`; of llama.cpp, and a second",
+    "time to the first token of `ingot run -m mlx_lm generate`; of llama.cpp, plus a second",
     targets={"llama_cpp": 1.0, "mlx": 1.0},
     measure=Measure.SELF_TIMED,
 )

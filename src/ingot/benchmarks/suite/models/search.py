@@ -75,7 +75,7 @@ def search_flat() -> Contenders:
 
 
 @benchmark(
-    "peak memory of flat search in 100,000 x 128, beyond the import's",
+    "peak memory of flat search in 100,000 x 128, beyond the import",
     limits={"database+64 MB": DATABASE_BYTES + 64 * MEGABYTE},
     measure=Measure.PEAK_MEMORY,
 )
