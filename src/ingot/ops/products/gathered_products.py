@@ -25,7 +25,7 @@ from ingot.ops.shape.creation import arange
 from ingot.ops.shape.movement import broadcast_to, expand_dims, require_array, reshape, swapaxes
 from ingot.ops.shape.slicing import broadcast_batch
 
-__all__ = ["gather_mm"]
+__all__ = ["gather_mm", "groups", "indices_of", "within"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,11 @@ class GatheredProducts(Host):
         prepare_blas()
         wide = np.float32 if a.itemsize == 2 else a.dtype
         result = np.zeros((self.count, a.shape[-2], b.shape[-1]), wide)
-        indices = (_within(left, len(a)), _within(right, len(b)), position.astype(np.intp))
+        indices = (
+            within("gather_mm", left, len(a)),
+            within("gather_mm", right, len(b)),
+            position.astype(np.intp),
+        )
         counts = [len(np.unique(x)) for x in indices]
         # Products that share a factor or a result are merged into one; the fewer, the better.
         add = _STRATEGIES[counts.index(min(counts))]
@@ -119,15 +123,15 @@ class GatheredProducts(Host):
         return reshape(result, (size, self.count, *result.shape[1:]))
 
 
-def _within(index: np.ndarray, count: int) -> np.ndarray:
+def within(name: str, index: np.ndarray, count: int) -> np.ndarray:
     """Nonnegative indices, given some that may count from the end."""
     if np.any((index < -count) | (index >= count)):
         wrong = index[(index < -count) | (index >= count)][0]
-        raise IndexError(f"[gather_mm] index {wrong} is out of range for {count} matrices.")
+        raise IndexError(f"[{name}] index {wrong} is out of range for {count} matrices.")
     return np.where(index < 0, index + count, index).astype(np.intp)
 
 
-def _groups(index: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+def groups(index: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
     """Each distinct value, and its positions."""
     order = np.argsort(index, kind="stable")
     values, starts = np.unique(index[order], return_index=True)
@@ -146,7 +150,7 @@ def _by_left(
     """One product per matrix of `a`, with the concatenated columns of its right factors."""
     rows = a.shape[1]
     common, columns = b.shape[1:]
-    for which, products in _groups(left):
+    for which, products in groups(left):
         factors = b[right[products]].transpose(1, 0, 2).reshape(common, -1)
         found = (a[which] @ factors).reshape(rows, len(products), columns)
         np.add.at(result, position[products], found.transpose(1, 0, 2))
@@ -162,7 +166,7 @@ def _by_right(
 ) -> None:
     """One product per matrix of `b`, with the concatenated rows of its left factors."""
     rows, common = a.shape[1:]
-    for which, products in _groups(right):
+    for which, products in groups(right):
         found = a[left[products]].reshape(-1, common) @ b[which]
         np.add.at(result, position[products], found.reshape(len(products), rows, b.shape[2]))
 
@@ -178,7 +182,7 @@ def _by_result(
     """One product per result: its terms are concatenated along the common axis."""
     rows = a.shape[1]
     columns = b.shape[2]
-    for which, products in _groups(position):
+    for which, products in groups(position):
         rows_of_a = a[left[products]].transpose(1, 0, 2).reshape(rows, -1)
         result[which] = rows_of_a @ b[right[products]].reshape(-1, columns)
 

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from ingot import _native
 from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import float64, is_floating, promote
 from ingot.graph.op import apply
-from ingot.graph.shape import shape_text, size_of
+from ingot.graph.shape import size_of
 from ingot.ops.elementwise.casting import astype, stop_gradient
-from ingot.ops.index.indexing import take
 from ingot.ops.products.contraction import matmul
 from ingot.ops.products.gathered_products import gather_mm, indices_of
+from ingot.ops.quantized.gathered import (
+    GatheredQuantizedMatmul,
+    oriented,
+    product_of_chosen,
+)
 from ingot.ops.quantized.quantization import (
     Scheme,
     check_global_scale,
@@ -25,10 +30,8 @@ from ingot.ops.quantized.quantization import (
     quantize,
     scheme_of,
 )
-from ingot.ops.quantized.rows import QuantizedMatmul
-from ingot.ops.shape.joining import concatenate
-from ingot.ops.shape.movement import expand_dims, require_array, reshape, swapaxes
-from ingot.tuning import MAX_QUANTIZED_PANELS, MAX_QUANTIZED_ROWS
+from ingot.ops.quantized.rows import QuantizedMatmul, product_of_rows
+from ingot.ops.shape.movement import expand_dims, require_array, reshape
 
 __all__ = ["gather_qmm", "gather_qqmm", "qqmm", "quantized_matmul"]
 
@@ -66,37 +69,14 @@ def quantized_matmul(
     if transpose and w.ndim == 2 and _are_rows_of(scheme, x, scales) and dtype is not float64:
         op = QuantizedMatmul(scheme.mode, scheme.group_size, scheme.bits, dtype)
         matrix = (w, scales) if biases is None else (w, scales, biases)
-        if x.size <= MAX_QUANTIZED_ROWS * x.shape[-1]:
-            return apply(op, x, *matrix, stream=stream)
-        return _product_of_many(op, x, matrix, stream)
-    numbers = _oriented(name, x, numbers_of(scheme, w, scales, biases), transpose)
+        return product_of_rows(op, x, matrix, stream)
+    numbers = oriented(name, x, numbers_of(scheme, w, scales, biases), transpose)
     return matmul(astype(x, dtype), astype(numbers, dtype), stream=stream)
 
 
 def _are_rows_of(scheme: Scheme, x: array, scales: array) -> bool:
     """Whether rows have the length of the matrix's rows."""
     return x.ndim > 0 and bool(x.shape[-1] == scales.shape[-1] * scheme.group_size)
-
-
-def _product_of_many(
-    op: QuantizedMatmul, x: array, matrix: tuple[array, ...], stream: StreamLike
-) -> array:
-    """The product with many rows, for which the matrix is decoded to memory, in panels of bounded
-    size.
-    """
-    *leading, length = x.shape
-    columns = matrix[0].shape[0]
-    rows = reshape(x, (size_of(tuple(leading)), length))
-    height = max(1, MAX_QUANTIZED_PANELS // (4 * length))  # float32
-    if columns <= height:
-        product = apply(op, rows, *matrix, stream=stream)
-    else:
-        products = [
-            apply(op, rows, *[part[first : first + height] for part in matrix], stream=stream)
-            for first in range(0, columns, height)
-        ]
-        product = concatenate(products, -1, stream=stream)
-    return reshape(product, (*leading, columns))
 
 
 def _product_dtype(name: str, x: Any, scales: array, biases: array | None) -> Dtype:
@@ -106,19 +86,6 @@ def _product_dtype(name: str, x: Any, scales: array, biases: array | None) -> Dt
     if not is_floating(dtype):
         raise ValueError(f"[{name}] takes real floating-point numbers, got {dtype.name}.")
     return dtype
-
-
-def _oriented(name: str, x: array, numbers: array, transpose: bool) -> array:
-    """The second factor of a product whose first is `x`."""
-    if numbers.ndim < 2:
-        raise ValueError(f"[{name}] a quantised matrix has at least two axes, got {numbers.ndim}.")
-    factor = swapaxes(numbers, -1, -2) if transpose else numbers
-    if x.ndim == 0 or x.shape[-1] != factor.shape[-2]:
-        raise ValueError(
-            f"[{name}] cannot multiply {shape_text(x.shape)} by the quantised matrix of shape "
-            f"{shape_text(factor.shape)}{' (transposed)' if transpose else ''}."
-        )
-    return factor
 
 
 def gather_qmm(
@@ -160,22 +127,24 @@ def gather_qmm(
     check_quantized(name, scheme, w, scales, biases)
     check_global_scale(name, scheme, global_scale)
     dtype = _product_dtype(name, x, scales, biases)
+    rows_match = transpose and _are_rows_of(scheme, x, scales) and dtype is not float64
     if rhs_indices is not None and x.ndim > 1 and w.ndim > 2:
         left, right, shape = indices_of(name, lhs_indices, rhs_indices, x.shape[:-2], w.shape[:-2])
-        if right.size < size_of(w.shape[:-2]):
-            # Only the codes of the selected matrices are read.
-            codes, factors, shifts = (
-                None if part is None else take(reshape(part, (-1, *part.shape[-2:])), right, 0)
-                for part in (w, scales, biases)
-            )
-            assert codes is not None
-            assert factors is not None
-            chosen = numbers_of(scheme, codes, factors, shifts, global_scale)
-            matrices = astype(_oriented(name, x, chosen, transpose), dtype)
-            rows = take(reshape(astype(x, dtype), (-1, *x.shape[-2:])), left, 0)
-            product = matmul(rows, matrices, stream=stream)
+        stacks = [
+            reshape(part, (-1, *part.shape[-2:]))
+            for part in (x, w, scales, biases)
+            if part is not None
+        ]
+        product = None
+        if rows_match and global_scale is None and not _native.in_tracing():
+            op = GatheredQuantizedMatmul(scheme.mode, scheme.group_size, scheme.bits, dtype)
+            product = apply(op, *stacks, left, right, stream=stream)
+        elif right.size < size_of(w.shape[:-2]):
+            options = (transpose, global_scale)
+            product = product_of_chosen(scheme, dtype, stacks, left, right, *options)
+        if product is not None:
             return reshape(product, (*shape, *product.shape[1:]))
-    numbers = _oriented(name, x, numbers_of(scheme, w, scales, biases, global_scale), transpose)
+    numbers = oriented(name, x, numbers_of(scheme, w, scales, biases, global_scale), transpose)
     return gather_mm(
         astype(x, dtype), astype(numbers, dtype), lhs_indices, rhs_indices, stream=stream
     )
@@ -275,7 +244,7 @@ def _both_quantized(
         check_quantized(name, scheme, w, scales, None)
         check_global_scale(name, scheme, global_scale_w)
         numbers = numbers_of(scheme, w, scales, None, global_scale_w)
-    return left, astype(_oriented(name, x, numbers, transpose=True), dtype)
+    return left, astype(oriented(name, x, numbers, transpose=True), dtype)
 
 
 def _rounded(scheme: Scheme, x: array, global_scale: array | None) -> array:

@@ -1,4 +1,4 @@
-"""The product of a few rows and a quantised matrix, as one op.
+"""The product of rows and a quantised matrix, as one op.
 
 Programs decode its codes in registers (`compiler/lower/products/quantized/`), so that the cost of a
 matrix is that of reading its codes. The op is linear in the rows, and in scales and biases
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ingot._native import Dtype, array
+from ingot.graph.device import StreamLike
 from ingot.graph.dtype import float32, uint8
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.numerics.activations import activations, as_bytes
@@ -27,10 +28,12 @@ from ingot.ops.quantized.numpy_formats import numbers
 from ingot.ops.quantized.quantization import Scheme, numbers_of
 from ingot.ops.reduce.reduction import sum
 from ingot.ops.shape.creation import zeros_like
+from ingot.ops.shape.joining import concatenate
 from ingot.ops.shape.movement import reshape, swapaxes
 from ingot.ops.shape.slicing import broadcast_batch
+from ingot.tuning import MAX_QUANTIZED_PANELS, MAX_QUANTIZED_ROWS
 
-__all__ = ["QuantizedMatmul"]
+__all__ = ["QuantizedMatmul", "product_of_rows"]
 
 
 @dataclass(frozen=True)
@@ -114,3 +117,33 @@ class QuantizedMatmul(QuantizedProduct):
         flat = reshape(rows, (size, size_of(rows.shape[1:-1]), rows.shape[-1]))
         product = matmul(flat, matrix)
         return astype(reshape(product, (*rows.shape[:-1], matrix.shape[-1])), self.dtype)
+
+
+def product_of_rows(
+    op: QuantizedMatmul, x: array, matrix: tuple[array, ...], stream: StreamLike = None
+) -> array:
+    """The product with any number of rows."""
+    if x.size <= MAX_QUANTIZED_ROWS * x.shape[-1]:
+        return apply(op, x, *matrix, stream=stream)
+    return _product_of_many(op, x, matrix, stream)
+
+
+def _product_of_many(
+    op: QuantizedMatmul, x: array, matrix: tuple[array, ...], stream: StreamLike
+) -> array:
+    """The product with many rows, for which the matrix is decoded to memory, in panels of bounded
+    size.
+    """
+    *leading, length = x.shape
+    columns = matrix[0].shape[0]
+    rows = reshape(x, (size_of(tuple(leading)), length))
+    height = max(1, MAX_QUANTIZED_PANELS // (4 * length))  # float32
+    if columns <= height:
+        product = apply(op, rows, *matrix, stream=stream)
+    else:
+        products = [
+            apply(op, rows, *[part[first : first + height] for part in matrix], stream=stream)
+            for first in range(0, columns, height)
+        ]
+        product = concatenate(products, -1, stream=stream)
+    return reshape(product, (*leading, columns))
