@@ -48,7 +48,7 @@ function shareText(data, work) {
 
 function speedText(data, work) {
   const share = shareText(data, work);
-  return share === "in cache" ? "more than memory gives, so from a cache" : `${share} of what this machine ${work.flops ? "computes" : "reads"} at most`;
+  return share === "in cache" ? "above memory bandwidth: read from a cache" : `${share} of this machine's ${work.flops ? "peak arithmetic" : "memory bandwidth"}`;
 }
 
 function percent(share) {
