@@ -56,7 +56,7 @@ from ingot.tuning import (
 __all__ = ["fuse", "runs_by_rows"]
 
 
-class _Part:
+class _OpenGroup:
     """A group while it grows."""
 
     def __init__(self, domain: tuple[int, ...], level: int) -> None:
@@ -67,16 +67,16 @@ class _Part:
         self.finished: set[Step] = set()  # reductions whose results only other groups can read
         self.reduced: tuple[int, ...] | None = None
         self.by_rows = False
-        self.absorbed_by: _Part | None = None
+        self.absorbed_by: _OpenGroup | None = None
         self.is_read = False  # whether something outside reads a value of it, which fixes its level
         self.products: set[Step] = set()  # the matrix products that it reads
 
-    def final(self) -> _Part:
+    def final(self) -> _OpenGroup:
         """The group that has absorbed this one, or itself."""
-        part = self
-        while part.absorbed_by is not None:
-            part = part.absorbed_by
-        return part
+        group = self
+        while group.absorbed_by is not None:
+            group = group.absorbed_by
+        return group
 
     def rows_shape(self) -> tuple[int, ...] | None:
         """The shape of steps with one element per row; None without rows."""
@@ -90,7 +90,7 @@ class _Part:
             return False
         return reduced is None or self.reduced in (None, reduced)
 
-    def can_absorb(self, other: _Part) -> bool:
+    def can_absorb(self, other: _OpenGroup) -> bool:
         """Whether the two can be merged."""
         if self is other:
             return True
@@ -112,7 +112,7 @@ class _Part:
         """
         return not products or len(self.products | products) <= MAX_GROUP_PRODUCTS
 
-    def absorb(self, other: _Part) -> None:
+    def absorb(self, other: _OpenGroup) -> None:
         """Merges the other group into this one."""
         other.absorbed_by = self
         self.steps += other.steps
@@ -128,10 +128,10 @@ class _Fuser:
     def __init__(self, tape: Tape, symbolic: bool) -> None:
         self.tape = tape
         self.symbolic = symbolic  # comparing symbolic sizes would add conditions on shapes
-        self.part_of: dict[Step, _Part] = {}
+        self.group_of: dict[Step, _OpenGroup] = {}
         self.available: dict[Step, int] = {}  # the first level that can read a step
         self.singles: dict[Step, Group] = {}
-        self.readers: dict[tuple[Step, int], list[_Part]] = {}  # of large values, by level
+        self.readers: dict[tuple[Step, int], list[_OpenGroup]] = {}  # of large values, by level
         # casts and assembled values that are to join the group of their only reader
         self.waiting: set[Step] = set()
         self.users = tape.users
@@ -181,14 +181,14 @@ class _Fuser:
 
     def _view(self, step: Step, op: View) -> None:
         source = step.inputs[0]
-        part = self.part_of.get(source)
-        if part is not None:
-            is_row, is_finished = source in part.row_steps, source in part.finished
+        group = self.group_of.get(source)
+        if group is not None:
+            is_row, is_finished = source in group.row_steps, source in group.finished
             if op.keeps_order and without_ones(step.shape) == without_ones(source.shape):
-                self._add(part, step, is_row, is_finished)
+                self._add(group, step, is_row, is_finished)
                 return
-            if is_row and op.broadcasts and _spreads(step, part):
-                self._add(part, step)
+            if is_row and op.broadcasts and _spreads(step, group):
+                self._add(group, step)
                 return
         self._read(source)
         self.singles[step] = Group("view", [step])
@@ -219,23 +219,23 @@ class _Fuser:
 
     def _is_written_there(self, source: Step, op: Assemble) -> bool:
         """Whether a map computes an input of an assembled value, and can write it there."""
-        part = self.part_of.get(source)
-        return op.disjoint and part is not None and part.reduced is None
+        group = self.group_of.get(source)
+        return op.disjoint and group is not None and group.reduced is None
 
     def _unite_writers(self, step: Step) -> None:
         """Merges groups that write parts of one value, which often read the same values."""
-        merged: _Part | None = None
-        for part in map(self.part_of.get, step.inputs):
-            if part is None or part.reduced is not None or part is merged:
+        merged: _OpenGroup | None = None
+        for group in map(self.group_of.get, step.inputs):
+            if group is None or group.reduced is not None or group is merged:
                 continue
             if merged is None:
-                merged = part
+                merged = group
                 continue
-            level = max(merged.level, part.level)
-            fixed = [each.level for each in (merged, part) if each.is_read]
-            if fixed.count(level) == len(fixed) and merged.can_absorb(part):
-                merged.level = part.level = level
-                merged = self._united(merged, part)
+            level = max(merged.level, group.level)
+            fixed = [each.level for each in (merged, group) if each.is_read]
+            if fixed.count(level) == len(fixed) and merged.can_absorb(group):
+                merged.level = group.level = level
+                merged = self._united(merged, group)
 
     def _check(self, step: Step) -> None:
         for source in step.inputs:
@@ -268,21 +268,21 @@ class _Fuser:
                 if isinstance(each.op, Assemble):
                     elsewhere += each.inputs
         products = self._products(direct)
-        joinable: list[_Part] = []
+        joinable: list[_OpenGroup] = []
         for source in direct:
-            part = self.part_of.get(source)
-            if part is None or part in joinable or not part.can_read(products):
+            group = self.group_of.get(source)
+            if group is None or group in joinable or not group.can_read(products):
                 continue
-            if self._fits(source, part, domain, reduced):
-                joinable.append(part)
+            if self._fits(source, group, domain, reduced):
+                joinable.append(group)
         level = self._level(direct, elsewhere, joinable)
         merged = self._merged(joinable, level)
         large = _large(direct, domain)
         if merged is None:
             level = self._level(direct, elsewhere)
-            merged = self._part_beside(large, level, domain, reduced)
+            merged = self._sharing_group(large, level, domain, reduced)
             if not merged.can_read(products):
-                merged = _Part(domain, level)
+                merged = _OpenGroup(domain, level)
         merged.products |= products
         for source in large:
             readers = self.readers.setdefault((source, merged.level), [])
@@ -303,39 +303,39 @@ class _Fuser:
         """The matrix products among values and what they are views of."""
         found: set[Step] = set()
         for source in sources:
-            if source not in self.part_of:  # of groups of maps and reductions
+            if source not in self.group_of:  # of groups of maps and reductions
                 behind = behind_views(source)
                 if isinstance(behind.op, Product):
                     found.add(behind)
         return found
 
     def _level(
-        self, direct: Sequence[Step], elsewhere: Sequence[Step], joined: Sequence[_Part] = ()
+        self, direct: Sequence[Step], elsewhere: Sequence[Step], joined: Sequence[_OpenGroup] = ()
     ) -> int:
         """The lowest level at which a group can read values, those in `joined` groups from inside
         of these.
         """
         level = 0
         for source in direct:
-            part = self.part_of.get(source)
-            inside = part is not None and part in joined
+            group = self.group_of.get(source)
+            inside = group is not None and group in joined
             level = max(level, self._readable(source) - inside)
         return max(level, *map(self._readable, elsewhere)) if elsewhere else level
 
-    def _merged(self, parts: list[_Part], level: int) -> _Part | None:
+    def _merged(self, groups: list[_OpenGroup], level: int) -> _OpenGroup | None:
         """The groups of a level, to which those that nothing outside reads are raised, as one; None
         if there are none or they cannot be merged.
         """
-        merged: _Part | None = None
-        for part in map(_Part.final, parts):  # an earlier one may have absorbed it
-            if not part.is_read:
-                part.level = level
-            if part.level != level or part is merged:
+        merged: _OpenGroup | None = None
+        for group in map(_OpenGroup.final, groups):  # an earlier one may have absorbed it
+            if not group.is_read:
+                group.level = level
+            if group.level != level or group is merged:
                 continue
             if merged is None:
-                merged = part
-            elif merged.can_absorb(part):
-                merged = self._united(merged, part)
+                merged = group
+            elif merged.can_absorb(group):
+                merged = self._united(merged, group)
             else:
                 return None
         return merged
@@ -364,78 +364,80 @@ class _Fuser:
             self.waiting.remove(step)
             self._join(step, without_ones(step.shape))
 
-    def _part_beside(
+    def _sharing_group(
         self,
         large: list[Step],
         level: int,
         domain: tuple[int, ...],
         reduced: tuple[int, ...] | None,
-    ) -> _Part:
+    ) -> _OpenGroup:
         """A group that reads one of the same large values at the same level, or else a new one."""
         for source in large:
-            for part in self._open_readers((source, level)):
-                if part.can_join(domain, reduced):
-                    return part
-        return _Part(domain, level)
+            for group in self._open_readers((source, level)):
+                if group.can_join(domain, reduced):
+                    return group
+        return _OpenGroup(domain, level)
 
-    def _open_readers(self, index: tuple[Step, int]) -> list[_Part]:
+    def _open_readers(self, index: tuple[Step, int]) -> list[_OpenGroup]:
         """The groups that read a value at a level and are not full."""
-        found = {id(part): part for part in map(_Part.final, self.readers.get(index, ()))}
-        self.readers[index] = [part for part in found.values() if len(part.steps) < MAX_GROUP_STEPS]
+        found = {id(group): group for group in map(_OpenGroup.final, self.readers.get(index, ()))}
+        self.readers[index] = [
+            group for group in found.values() if len(group.steps) < MAX_GROUP_STEPS
+        ]
         return self.readers[index]
 
     def _fits(
         self,
         source: Step,
-        part: _Part,
+        group: _OpenGroup,
         domain: tuple[int, ...],
         reduced: tuple[int, ...] | None,
     ) -> bool:
         """Whether a step over the domain can run inside the group of its input `source`."""
-        if source in part.finished or len(part.steps) >= MAX_GROUP_STEPS:
+        if source in group.finished or len(group.steps) >= MAX_GROUP_STEPS:
             return False
-        if source in part.row_steps:
-            return reduced is None and domain == part.rows_shape()
-        return part.can_join(domain, reduced)
+        if source in group.row_steps:
+            return reduced is None and domain == group.rows_shape()
+        return group.can_join(domain, reduced)
 
     # Book-keeping
 
     def _readable(self, step: Step) -> int:
         """The lowest level at which a group can read `step` from memory."""
-        part = self.part_of.get(step)
-        return self.available[step] if part is None else part.level + 1
+        group = self.group_of.get(step)
+        return self.available[step] if group is None else group.level + 1
 
-    def _read(self, step: Step, reader: _Part | None = None) -> None:
+    def _read(self, step: Step, reader: _OpenGroup | None = None) -> None:
         """Notes that something outside a step's group reads it."""
-        part = self.part_of.get(step)
-        if part is not None and part is not reader:
-            part.is_read = True
+        group = self.group_of.get(step)
+        if group is not None and group is not reader:
+            group.is_read = True
 
     def _add(
-        self, part: _Part, step: Step, is_row: bool = False, is_finished: bool = False
+        self, group: _OpenGroup, step: Step, is_row: bool = False, is_finished: bool = False
     ) -> None:
-        part.steps.append(step)
-        self.part_of[step] = part
+        group.steps.append(step)
+        self.group_of[step] = group
         if is_row:
-            part.row_steps.add(step)
+            group.row_steps.add(step)
         if is_finished:
-            part.finished.add(step)
+            group.finished.add(step)
 
-    def _united(self, part: _Part, other: _Part) -> _Part:
-        if len(part.steps) < len(other.steps):
-            part, other = other, part
-        part.absorb(other)
+    def _united(self, group: _OpenGroup, other: _OpenGroup) -> _OpenGroup:
+        if len(group.steps) < len(other.steps):
+            group, other = other, group
+        group.absorb(other)
         for step in other.steps:
-            self.part_of[step] = part
-        return part
+            self.group_of[step] = group
+        return group
 
     def _groups(self) -> list[Group]:
         position = self.tape.numbers()
         group_of: dict[Step, Group] = dict(self.singles)
-        for part in {id(part): part for part in self.part_of.values()}.values():
-            part.steps.sort(key=position.__getitem__)
-            group = Group("fused", part.steps, [], [], part.domain, part.reduced, part.by_rows)
-            for step in part.steps:
+        for grown in {id(each): each for each in self.group_of.values()}.values():
+            grown.steps.sort(key=position.__getitem__)
+            group = Group("fused", grown.steps, [], [], grown.domain, grown.reduced, grown.by_rows)
+            for step in grown.steps:
                 group_of[step] = group
         groups = list({id(group): group for group in group_of.values()}.values())
         connect(self.tape, groups, group_of)
@@ -457,12 +459,12 @@ def _positions(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]
     return tuple(position for position, axis in enumerate(longer) if axis in axes)
 
 
-def _spreads(step: Step, part: _Part) -> bool:
+def _spreads(step: Step, group: _OpenGroup) -> bool:
     """Whether a broadcast repeats the single element of each row along the whole row."""
     source, target = step.inputs[0].shape, step.shape
     aligned = (1,) * (len(target) - len(source)) + source
     repeated = tuple(axis for axis, length in enumerate(aligned) if length == 1)
-    return without_ones(target) == part.domain and _positions(target, repeated) == part.reduced
+    return without_ones(target) == group.domain and _positions(target, repeated) == group.reduced
 
 
 def runs_by_rows(domain: tuple[int, ...], reduced: tuple[int, ...]) -> bool:
