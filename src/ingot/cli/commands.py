@@ -21,9 +21,9 @@ from ingot.cli.run import command as command_of
 SUMMARIES = {
     "run": "run a program written for MLX, unchanged",
     "launch": "run a program as several processes, on one machine or several",
-    "chat": "talk with a language model",
+    "chat": "talk to a language model",
     "tour": "see what ingot does, in a minute",
-    "explain": "show what a compiled function becomes",
+    "explain": "show how a function is compiled",
     "bench": "compare ingot with the other libraries that are installed",
 }
 
