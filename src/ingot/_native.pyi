@@ -520,7 +520,9 @@ def scatter_rows(
     base: np.ndarray | None,
     /,
 ) -> None: ...
-def sort_rows(dtype: Dtype, elements: np.ndarray, positions: bool, results: np.ndarray, /) -> None: ...
+def sort_rows(
+    dtype: Dtype, elements: np.ndarray, positions: bool, results: np.ndarray, /
+) -> None: ...
 def select_rows(
     dtype: Dtype,
     elements: np.ndarray,

@@ -47,7 +47,7 @@ from ingot.ops.index.unique import *
 from ingot.ops.products.contraction import *
 from ingot.ops.products.convolution import *
 from ingot.ops.products.einstein import *
-from ingot.ops.products.gathered_products import *
+from ingot.ops.products.gathered_products import gather_mm as gather_mm
 from ingot.ops.products.hadamard import *
 from ingot.ops.products.masked_products import *
 from ingot.ops.quantized.products import *
