@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ingot._native import Dtype, array
+from ingot._native import Dtype, array, constant
 from ingot.graph.device import StreamLike
-from ingot.graph.dtype import int32, int64, is_floating, is_integer, promote
+from ingot.graph.dtype import from_numpy, int32, int64, is_floating, is_integer, promote
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.libraries import prepare_blas
 from ingot.graph.op import apply
@@ -24,8 +24,9 @@ from ingot.ops.products.contraction import matmul
 from ingot.ops.shape.creation import arange
 from ingot.ops.shape.movement import broadcast_to, expand_dims, require_array, reshape, swapaxes
 from ingot.ops.shape.slicing import broadcast_batch
+from ingot.tuning import GATHERED_CALL_ELEMENTS
 
-__all__ = ["gather_mm", "groups", "indices_of", "within"]
+__all__ = ["constant_of", "gather_mm", "groups", "indices_of", "within"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class GatheredProducts(Host):
     count: int
 
     first_index = 2
-    why_host = "it is a series of calls of BLAS"
+    why_host = "it is a series of products"
 
     def infer(
         self, a: array, b: array, left: array, right: array, position: array
@@ -62,10 +63,10 @@ class GatheredProducts(Host):
             within("gather_mm", right, len(b)),
             position.astype(np.intp),
         )
+        # Products that share a factor or a result are merged into one.
         counts = [len(np.unique(x)) for x in indices]
-        # Products that share a factor or a result are merged into one; the fewer, the better.
-        add = _STRATEGIES[counts.index(min(counts))]
-        add(result, a.astype(wide, copy=False), b.astype(wide, copy=False), *indices)
+        costs = _costs(a, b, counts, len(left))
+        _STRATEGIES[costs.index(min(costs))](result, a, b, *indices)
         return result.astype(a.dtype, copy=False)
 
     def vjp(
@@ -123,12 +124,31 @@ class GatheredProducts(Host):
         return reshape(result, (size, self.count, *result.shape[1:]))
 
 
+def constant_of(data: np.ndarray) -> array:
+    """An array with this memory."""
+    dtype = from_numpy(data.dtype)
+    assert dtype is not None
+    return constant(data, dtype)
+
+
 def within(name: str, index: np.ndarray, count: int) -> np.ndarray:
     """Nonnegative indices, given some that may count from the end."""
     if np.any((index < -count) | (index >= count)):
         wrong = index[(index < -count) | (index >= count)][0]
         raise IndexError(f"[{name}] index {wrong} is out of range for {count} matrices.")
     return np.where(index < 0, index + count, index).astype(np.intp)
+
+
+def _costs(a: np.ndarray, b: np.ndarray, counts: list[int], products: int) -> list[int]:
+    """The costs of the strategies, given the numbers of distinct indices and of products: elements
+    that are copied next to each other, and calls as as many elements.
+    """
+    first, second = size_of(a.shape[1:]), size_of(b.shape[1:])
+    copied = (second, first, first + second)
+    return [
+        products * elements + count * GATHERED_CALL_ELEMENTS
+        for elements, count in zip(copied, counts, strict=True)
+    ]
 
 
 def groups(index: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
@@ -151,8 +171,8 @@ def _by_left(
     rows = a.shape[1]
     common, columns = b.shape[1:]
     for which, products in groups(left):
-        factors = b[right[products]].transpose(1, 0, 2).reshape(common, -1)
-        found = (a[which] @ factors).reshape(rows, len(products), columns)
+        factors = _wide(b[right[products]], result).transpose(1, 0, 2).reshape(common, -1)
+        found = (_wide(a[which], result) @ factors).reshape(rows, len(products), columns)
         np.add.at(result, position[products], found.transpose(1, 0, 2))
 
 
@@ -164,11 +184,21 @@ def _by_right(
     right: np.ndarray,
     position: np.ndarray,
 ) -> None:
-    """One product per matrix of `b`, with the concatenated rows of its left factors."""
+    """One product per matrix of `b`, with the concatenated rows of its left factors. Its matrices
+    are read in place, as a rule the larger ones, so these are products by kernels, which read half
+    precision as it lies.
+    """
     rows, common = a.shape[1:]
+    is_once = len(np.unique(position)) == len(position)
     for which, products in groups(right):
-        found = a[left[products]].reshape(-1, common) @ b[which]
-        np.add.at(result, position[products], found.reshape(len(products), rows, b.shape[2]))
+        factors = a[left[products]].reshape(-1, common), b[which]
+        if not is_once:  # sums are rounded once
+            factors = _wide(factors[0], result), _wide(factors[1], result)
+        found = matmul(*map(constant_of, factors))._data.reshape(-1, rows, b.shape[2])
+        if is_once:
+            result[position[products]] = found
+        else:
+            np.add.at(result, position[products], found)
 
 
 def _by_result(
@@ -183,8 +213,13 @@ def _by_result(
     rows = a.shape[1]
     columns = b.shape[2]
     for which, products in groups(position):
-        rows_of_a = a[left[products]].transpose(1, 0, 2).reshape(rows, -1)
-        result[which] = rows_of_a @ b[right[products]].reshape(-1, columns)
+        rows_of_a = _wide(a[left[products]], result).transpose(1, 0, 2).reshape(rows, -1)
+        result[which] = rows_of_a @ _wide(b[right[products]], result).reshape(-1, columns)
+
+
+def _wide(x: np.ndarray, result: np.ndarray) -> np.ndarray:
+    """Matrices in the dtype of the sums."""
+    return x.astype(result.dtype, copy=False)
 
 
 _STRATEGIES: tuple[Callable[..., None], ...] = (_by_left, _by_right, _by_result)

@@ -10,15 +10,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ingot._native import Dtype, array, constant
-from ingot.graph.dtype import from_numpy
+from ingot._native import Dtype, array
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.roles import Composite
 from ingot.graph.shape import Shape, shape_text
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.index.indexing import take
 from ingot.ops.products.contraction import matmul
-from ingot.ops.products.gathered_products import groups, within
+from ingot.ops.products.gathered_products import constant_of, groups, within
 from ingot.ops.quantized.quantization import Scheme, numbers_of
 from ingot.ops.quantized.rows import QuantizedMatmul, product_of_rows
 from ingot.ops.shape.movement import swapaxes
@@ -54,17 +53,11 @@ class GatheredQuantizedMatmul(Composite):
             return result
         op = QuantizedMatmul(self.mode, self.group_size, self.bits, self.dtype)
         for number, where in groups(right):
-            rows = _constant(x[left[where]].reshape(-1, x.shape[-1]))
-            matrix = tuple([_constant(part[number]) for part in (w, *parts)])
+            rows = constant_of(x[left[where]].reshape(-1, x.shape[-1]))
+            matrix = tuple([constant_of(part[number]) for part in (w, *parts)])
             product = product_of_rows(op, rows, matrix)
             result[where] = product._data.reshape(len(where), *result.shape[1:])
         return result
-
-
-def _constant(data: np.ndarray) -> array:
-    dtype = from_numpy(data.dtype)
-    assert dtype is not None
-    return constant(data, dtype)
 
 
 def product_of_chosen(

@@ -2,6 +2,7 @@
 
 from ingot.benchmarks.suite.models import (
     decoding,
+    experts,
     gradients,
     growing_caches,
     images,
@@ -14,6 +15,7 @@ from ingot.benchmarks.suite.models import (
 
 __all__ = [
     "decoding",
+    "experts",
     "gradients",
     "growing_caches",
     "images",

@@ -151,7 +151,7 @@ def _lazy(
     return step
 
 
-def _read(nbytes: int) -> Callable[[], None]:
+def read_of(nbytes: int) -> Callable[[], None]:
     """Reads as many bytes as the weights of a model have, with all threads."""
     mx = load("ingot")
     largest = mx.compile(mx.max)
@@ -187,7 +187,7 @@ def _against_bandwidth(
 ) -> Contenders:
     return {
         "ingot": partial(_lazy, "ingot", 1, activations, lengths, weights),
-        "ingot read": partial(_read, lengths.weight_bytes(weights)),
+        "ingot read": partial(read_of, lengths.weight_bytes(weights)),
     }
 
 
