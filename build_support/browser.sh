@@ -1,7 +1,7 @@
 #!/bin/sh
-# Gets a browser for the tests of the explain page: Debian's chromium, by apt-get, if there is none yet and we may.
-# Nothing is done where a browser is found. It never fails the build: without a browser these tests are skipped, and
-# build/browser.txt says why, which is also what they say.
+# Installs Debian's chromium for the tests of the explain page, through apt-get, if there is no browser and permission
+# to install one. It never fails the build: without a browser these tests are skipped, with the reason in
+# build/browser.txt.
 # In: nothing. Out: build/browser.txt (why there is no browser; empty or absent if there is one), build/browser.log.
 
 cd "$(dirname "$0")/.." || exit 1

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Finds a Python that can build and run ingot, and hands over to environment.py with the same arguments.
-# PYTHON=/path/to/python chooses one; otherwise the first that will do is taken.
+# PYTHON=/path/to/python selects one; otherwise the first suitable one is used.
 here=$(dirname "$0")
 reasons=""
 

@@ -15,7 +15,7 @@ TARGETS = {"torch": 0.8, "jax jit": 0.8}
 
 
 class _Case(NamedTuple):
-    """Queries and keys of several heads, and whether the order of positions counts."""
+    """Queries and keys of several heads, and whether attention is causal."""
 
     heads: int
     queries: int

