@@ -86,7 +86,7 @@ def drawn(rows: list[Row], source: str) -> str:
         'font-family="system-ui, sans-serif" font-size="13" fill="#1f2937">',
         f'<rect width="{WIDTH}" height="{bottom + 46}" fill="#ffffff"/>',
         '<text x="14" y="24" font-size="15" font-weight="600">'
-        "How many times as long others take (ingot = 1)</text>",
+        "Time relative to ingot (ingot = 1; higher is slower)</text>",
     ]
     at = LABELS
     for name, color in LIBRARIES.values():
