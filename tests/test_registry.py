@@ -1,4 +1,4 @@
-"""Every registered op has every rule, or says in a sentence why it has not."""
+"""Every registered op has every rule, or a reason why not."""
 
 from __future__ import annotations
 

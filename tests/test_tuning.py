@@ -1,4 +1,4 @@
-"""Numbers with owners: C and Python agree on them; each has a reason, and a benchmark by name."""
+"""Thresholds: C and Python agree on them, and each names its reason and a benchmark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checked functions are functions to everybody who looks at them."""
+"""Checked functions look like plain functions to introspection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ingot chat`: from a .gguf file to an answer, with what is missing said in a sentence."""
+"""`ingot chat`: from a .gguf file to an answer, and errors for whatever is missing."""
 
 from __future__ import annotations
 

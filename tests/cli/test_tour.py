@@ -1,4 +1,4 @@
-"""The tour: every chapter is told, in colour and plainly, whatever else is installed or not."""
+"""The tour: every chapter runs, in colour and as plain text, whatever else is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the system tells about the processor."""
+"""What the system reports about the processor."""
 
 from __future__ import annotations
 

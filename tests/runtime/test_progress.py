@@ -1,4 +1,4 @@
-"""Long compilations say what they do where somebody watches, and nowhere else."""
+"""Long compilations show their progress on terminals and in notebooks, and nowhere else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays between pages that nobody may touch: kernels that go past an end crash."""
+"""Arrays between guard pages: kernels that access memory past either end crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What loops tell LLVM, and carry."""
+"""Loop metadata and loop-carried values."""
 
 from __future__ import annotations
 
