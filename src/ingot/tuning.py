@@ -239,10 +239,6 @@ MAX_UNROLLED_COLUMN_STEPS = 64
 MIN_UNSPLIT_TILES = 64
 MAX_UNSPLIT_ELEMENTS = 1 << 16
 
-# Ranges of rows that threads scatter into. Each range reads all indices, so more ranges cost
-# reading, and fewer leave threads idle. training_block.
-MAX_SCATTER_RANGES = 16
-
 # The shortest axis that justifies a loop along it when an operand is transposed in tiles.
 # odd_gelu_1023x4097_transposed.
 MIN_TRANSPOSED_AXIS = 4

@@ -18,9 +18,20 @@ def add(x: mx.array, i: mx.array, u: mx.array) -> mx.array:
 
 
 def test_ranges_take_the_updates_that_are_theirs() -> None:
-    text = texts_of(add, numbers(400, 33), indices(400, 60), numbers(60, 33))[-1]
+    x, i, u = numbers(2000, 64), indices(2000, 600), numbers(600, 64)
+    text = texts_of(add, x, i, u)[-1]
+    assert "parallel i in 0..4" in text
     assert "when checked(" in text
     assert "unless " in text  # the result may be the operand's memory already
+    expected = np.array(x, np.float64)
+    np.add.at(expected, np.array(i), np.array(u, np.float64))
+    np.testing.assert_allclose(np.array(mx.compile(add)(x, i, u)), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("rows", "width"), [(2000, 16), (400, 33)])
+def test_narrow_rows_and_little_work_have_one_range(rows: int, width: int) -> None:
+    text = texts_of(add, numbers(rows, width), indices(rows, 60), numbers(60, width))[-1]
+    assert "when " not in text
 
 
 def test_one_range_needs_no_condition() -> None:

@@ -136,6 +136,18 @@ def test_no_ops_are_replaced_by_their_inputs() -> None:
     assert tape.outputs[0] is tape.inputs[0]
 
 
+def test_products_with_ones_are_their_other_operand() -> None:
+    tape, report = simplified(lambda x: mx.ones((2,)) * x * 1, X)
+    assert tape.outputs[0] is tape.inputs[0]
+    assert len(report.no_ops) == 2
+    whole = mx.array([3, 4])
+    tape, _ = simplified(lambda x: x * 1.0, whole)  # of another dtype
+    assert tape.outputs[0].dtype == mx.float32
+    imaginary = mx.array([complex(0, np.inf)])
+    assert ops(simplified(lambda x: x * 1, imaginary)[0])[-1] == "Multiply"
+    assert ops(simplified(lambda x: x * 2, X)[0])[-1] == "Multiply"
+
+
 def test_no_ops_between_equivalent_steps() -> None:
     tape, _ = simplified(lambda x: mx.exp(mx.stop_gradient(x)) + mx.exp(x), X)
     assert ops(tape) == ["Exp", "Add"]

@@ -14,11 +14,18 @@ from math import prod
 from ingot.compiler.forms.affine import Affine, affine
 from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Buffer, Value
-from ingot.compiler.forms.size import Number, hint_of, is_symbolic, provably_equal, smallest
+from ingot.compiler.forms.size import (
+    Number,
+    hint_of,
+    is_symbolic,
+    largest,
+    provably_equal,
+    smallest,
+)
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel, kernel_of
 from ingot.graph.roles import Scatter
-from ingot.tuning import MAX_SCATTER_RANGES
+from ingot.tuning_rows import MAX_SCATTER_RANGES, MIN_SCATTER_RANGE_WIDTH, SCATTER_GRAIN
 
 __all__ = ["lower_scatter"]
 
@@ -84,7 +91,7 @@ class _Scatter(NestBuilder):
     def build(self) -> None:
         rows, width = prod(self.indexed), prod(length for length, _ in self.row)
         updates = prod(length for length, _ in self.update_axes)
-        height = _height(rows, width)
+        height = _height(rows, width, updates)
         ranges = -(-rows // height) if rows > height else 1
         with self.parallel((ranges,), -(-(rows * width) // ranges) + updates) as (part,):
             low = affine(part) * height
@@ -139,11 +146,14 @@ class _Scatter(NestBuilder):
             self._loops(axes[1:], (*outer, affine(index)), body, innermost)
 
 
-def _height(rows: Number, width: Number) -> int:
+def _height(rows: Number, width: Number, updates: Number) -> int:
     """The number of rows in a range. If the number of rows is symbolic, a power of two that suits
     numbers of its magnitude.
     """
-    ranges = smallest((rows, MAX_SCATTER_RANGES, width))
+    # each range goes through all indices, and processors guess wrong which are its own
+    of_work = largest((1, (rows + updates) * width // SCATTER_GRAIN))
+    of_width = largest((1, width // MIN_SCATTER_RANGE_WIDTH))
+    ranges = smallest((rows, MAX_SCATTER_RANGES, of_width, of_work))
     height = -(-rows // ranges)
     if not is_symbolic(height):
         return int(height)

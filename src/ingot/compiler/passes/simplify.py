@@ -1,9 +1,10 @@
 """Simplify: an equivalent tape with fewer steps.
 
 In one pass in topological order: equal scalar constants are merged, elementwise ops of constants
-with a single (or repeated) element are folded, no-ops are replaced by their inputs, and equal ops
-over the same inputs are merged. Since a step's inputs are final when it is visited, one pass
-reaches the fixed point in linear time. Steps that no output depends on are dropped.
+with a single (or repeated) element are folded, no-ops, such as products with ones, are replaced by
+their inputs, and equal ops over the same inputs are merged. Since a step's inputs are final when it
+is visited, one pass reaches the fixed point in linear time. Steps that no output depends on are
+dropped.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from ingot.compiler.forms.identity import OpIdentities
 from ingot.compiler.forms.tape import Step, Tape
 from ingot.compiler.options import Options, SimplifyReport
+from ingot.graph.dtype import complex64
 from ingot.graph.roles import Map, View
 from ingot.graph.roles.elementwise import is_approximate
 from ingot.runtime.progress import working
@@ -63,6 +65,11 @@ class _Simplifier:
             if op.is_no_op(*inputs):
                 self.report.no_ops.append(step)
                 return inputs[0]
+            if len(inputs) == 2 and isinstance(op, Map) and op.neutral is not None:
+                for constant, other in (inputs, inputs[::-1]):
+                    if other.dtype is step.dtype and self._is(constant, op.neutral):
+                        self.report.no_ops.append(step)
+                        return other
             kept = step.with_inputs(inputs)
             if inputs and inputs[0] in self.constant_of:
                 if _is_scalar_of_constants(kept):
@@ -75,6 +82,12 @@ class _Simplifier:
         if found is not kept:
             self.report.merged.append((step, self.origin[found]))
         return found
+
+    def _is(self, step: Step, number: int) -> bool:
+        """Whether a step is a real constant, or a view of one, and equal to that number."""
+        constant = self.constant_of.get(step)
+        # a complex infinity times one has a NaN in its other part
+        return constant is not None and constant.dtype is not complex64 and constant.value == number
 
     def _merged(self, kept: Step, origin: Step) -> Step:
         """An equal step that was kept earlier, or else the step itself, which is kept now."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ingot.graph.op import Op
 
@@ -19,6 +19,9 @@ class Map(Op, role=True):
     Write `emit`: the element as an expression in the kernel vocabulary. Maps fuse into the loops of
     their producers and consumers. `Elementwise` derives most of the other rules.
     """
+
+    # An operand, of two, that leaves the other one as it is, bit by bit.
+    neutral: ClassVar[int | None] = None
 
     @abstractmethod
     def emit(self, k: Kernel, *values: Any, **_: Any) -> Value:

@@ -82,6 +82,7 @@ class Multiply(Elementary):
     name = "multiply"
     arity = 2
     function = np.multiply
+    neutral = 1
 
     def evaluate(self, *inputs: np.ndarray) -> Any:
         return product(*inputs) if inputs[0].dtype.kind == "c" else super().evaluate(*inputs)
