@@ -11,7 +11,7 @@ from tests.compiler.compiled_calls import traced
 import ingot.core as mx
 from ingot.compiler.forms.schedule import Group, Schedule
 from ingot.compiler.options import Options
-from ingot.compiler.passes import fuse as fuse_module
+from ingot.compiler.passes import open_group
 from ingot.compiler.passes.fuse import fuse
 from ingot.compiler.passes.simplify import simplify
 from ingot.runtime.compile_mode import CompileMode
@@ -61,7 +61,7 @@ def test_a_group_may_be_as_large_as_pays(monkeypatch: pytest.MonkeyPatch) -> Non
             x = mx.sin(x)
         return x
 
-    monkeypatch.setattr(fuse_module, "MAX_GROUP_STEPS", 12)
+    monkeypatch.setattr(open_group, "MAX_GROUP_STEPS", 12)
     schedule = fused(function, (4,))
     assert [len(group) for group in groups(schedule)] == [12, 12, 6]
 

@@ -29,6 +29,7 @@ from ingot.compiler.options import Options
 from ingot.compiler.passes.fuse_products import with_epilogues
 from ingot.compiler.passes.group_order import connect, in_order
 from ingot.compiler.passes.late_casts import single_reader
+from ingot.compiler.passes.open_group import OpenGroup
 from ingot.graph.roles import (
     Assemble,
     Check,
@@ -46,8 +47,6 @@ from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.numerics import product_engine
 from ingot.runtime.progress import working
 from ingot.tuning import (
-    MAX_GROUP_PRODUCTS,
-    MAX_GROUP_STEPS,
     MAX_PARTS,
     MAX_ROW_ELEMENTS,
     MIN_ROWS,
@@ -56,82 +55,14 @@ from ingot.tuning import (
 __all__ = ["fuse", "runs_by_rows"]
 
 
-class _OpenGroup:
-    """A group while it grows."""
-
-    def __init__(self, domain: tuple[int, ...], level: int) -> None:
-        self.domain = domain
-        self.level = level
-        self.steps: list[Step] = []
-        self.row_steps: set[Step] = set()  # steps with one element per row
-        self.finished: set[Step] = set()  # reductions whose results only other groups can read
-        self.reduced: tuple[int, ...] | None = None
-        self.by_rows = False
-        self.absorbed_by: _OpenGroup | None = None
-        self.is_read = False  # whether something outside reads a value of it, which fixes its level
-        self.products: set[Step] = set()  # the matrix products that it reads
-
-    def final(self) -> _OpenGroup:
-        """The group that has absorbed this one, or itself."""
-        group = self
-        while group.absorbed_by is not None:
-            group = group.absorbed_by
-        return group
-
-    def rows_shape(self) -> tuple[int, ...] | None:
-        """The shape of steps with one element per row; None without rows."""
-        if self.reduced is None or not self.by_rows:
-            return None
-        return tuple(n for axis, n in enumerate(self.domain) if axis not in self.reduced)
-
-    def can_join(self, domain: tuple[int, ...], reduced: tuple[int, ...] | None) -> bool:
-        """Whether a map over the domain, or a reduction of it, can join."""
-        if domain != self.domain or len(self.steps) >= MAX_GROUP_STEPS:
-            return False
-        return reduced is None or self.reduced in (None, reduced)
-
-    def can_absorb(self, other: _OpenGroup) -> bool:
-        """Whether the two can be merged."""
-        if self is other:
-            return True
-        same_reductions = (
-            self.reduced is None
-            or other.reduced is None
-            or ((self.reduced, self.by_rows) == (other.reduced, other.by_rows))
-        )
-        return (
-            self.domain == other.domain
-            and same_reductions
-            and len(self.steps) + len(other.steps) < MAX_GROUP_STEPS
-            and self.can_read(other.products)
-        )
-
-    def can_read(self, products: set[Step]) -> bool:
-        """Whether the group may also read these matrix products. All products that a group reads
-        are in memory at once, so a sum of many is better computed by several groups.
-        """
-        return not products or len(self.products | products) <= MAX_GROUP_PRODUCTS
-
-    def absorb(self, other: _OpenGroup) -> None:
-        """Merges the other group into this one."""
-        other.absorbed_by = self
-        self.steps += other.steps
-        self.row_steps |= other.row_steps
-        self.finished |= other.finished
-        self.is_read |= other.is_read
-        self.products |= other.products
-        if self.reduced is None:
-            self.reduced, self.by_rows = other.reduced, other.by_rows
-
-
 class _Fuser:
     def __init__(self, tape: Tape, symbolic: bool) -> None:
         self.tape = tape
         self.symbolic = symbolic  # comparing symbolic sizes would add conditions on shapes
-        self.group_of: dict[Step, _OpenGroup] = {}
+        self.group_of: dict[Step, OpenGroup] = {}
         self.available: dict[Step, int] = {}  # the first level that can read a step
         self.singles: dict[Step, Group] = {}
-        self.readers: dict[tuple[Step, int], list[_OpenGroup]] = {}  # of large values, by level
+        self.readers: dict[tuple[Step, int], list[OpenGroup]] = {}  # of large values, by level
         # casts and assembled values that are to join the group of their only reader
         self.waiting: set[Step] = set()
         self.users = tape.users
@@ -224,7 +155,7 @@ class _Fuser:
 
     def _unite_writers(self, step: Step) -> None:
         """Merges groups that write parts of one value, which often read the same values."""
-        merged: _OpenGroup | None = None
+        merged: OpenGroup | None = None
         for group in map(self.group_of.get, step.inputs):
             if group is None or group.reduced is not None or group is merged:
                 continue
@@ -268,7 +199,7 @@ class _Fuser:
                 if isinstance(each.op, Assemble):
                     elsewhere += each.inputs
         products = self._products(direct)
-        joinable: list[_OpenGroup] = []
+        joinable: list[OpenGroup] = []
         for source in direct:
             group = self.group_of.get(source)
             if group is None or group in joinable or not group.can_read(products):
@@ -282,7 +213,7 @@ class _Fuser:
             level = self._level(direct, elsewhere)
             merged = self._sharing_group(large, level, domain, reduced)
             if not merged.can_read(products):
-                merged = _OpenGroup(domain, level)
+                merged = OpenGroup(domain, level)
         merged.products |= products
         for source in large:
             readers = self.readers.setdefault((source, merged.level), [])
@@ -310,7 +241,7 @@ class _Fuser:
         return found
 
     def _level(
-        self, direct: Sequence[Step], elsewhere: Sequence[Step], joined: Sequence[_OpenGroup] = ()
+        self, direct: Sequence[Step], elsewhere: Sequence[Step], joined: Sequence[OpenGroup] = ()
     ) -> int:
         """The lowest level at which a group can read values, those in `joined` groups from inside
         of these.
@@ -322,12 +253,12 @@ class _Fuser:
             level = max(level, self._readable(source) - inside)
         return max(level, *map(self._readable, elsewhere)) if elsewhere else level
 
-    def _merged(self, groups: list[_OpenGroup], level: int) -> _OpenGroup | None:
+    def _merged(self, groups: list[OpenGroup], level: int) -> OpenGroup | None:
         """The groups of a level, to which those that nothing outside reads are raised, as one; None
         if there are none or they cannot be merged.
         """
-        merged: _OpenGroup | None = None
-        for group in map(_OpenGroup.final, groups):  # an earlier one may have absorbed it
+        merged: OpenGroup | None = None
+        for group in map(OpenGroup.final, groups):  # an earlier one may have absorbed it
             if not group.is_read:
                 group.level = level
             if group.level != level or group is merged:
@@ -370,31 +301,29 @@ class _Fuser:
         level: int,
         domain: tuple[int, ...],
         reduced: tuple[int, ...] | None,
-    ) -> _OpenGroup:
+    ) -> OpenGroup:
         """A group that reads one of the same large values at the same level, or else a new one."""
         for source in large:
             for group in self._open_readers((source, level)):
                 if group.can_join(domain, reduced):
                     return group
-        return _OpenGroup(domain, level)
+        return OpenGroup(domain, level)
 
-    def _open_readers(self, index: tuple[Step, int]) -> list[_OpenGroup]:
+    def _open_readers(self, index: tuple[Step, int]) -> list[OpenGroup]:
         """The groups that read a value at a level and are not full."""
-        found = {id(group): group for group in map(_OpenGroup.final, self.readers.get(index, ()))}
-        self.readers[index] = [
-            group for group in found.values() if len(group.steps) < MAX_GROUP_STEPS
-        ]
+        found = {id(group): group for group in map(OpenGroup.final, self.readers.get(index, ()))}
+        self.readers[index] = [group for group in found.values() if not group.is_full]
         return self.readers[index]
 
     def _fits(
         self,
         source: Step,
-        group: _OpenGroup,
+        group: OpenGroup,
         domain: tuple[int, ...],
         reduced: tuple[int, ...] | None,
     ) -> bool:
         """Whether a step over the domain can run inside the group of its input `source`."""
-        if source in group.finished or len(group.steps) >= MAX_GROUP_STEPS:
+        if source in group.finished or group.is_full:
             return False
         if source in group.row_steps:
             return reduced is None and domain == group.rows_shape()
@@ -407,23 +336,19 @@ class _Fuser:
         group = self.group_of.get(step)
         return self.available[step] if group is None else group.level + 1
 
-    def _read(self, step: Step, reader: _OpenGroup | None = None) -> None:
+    def _read(self, step: Step, reader: OpenGroup | None = None) -> None:
         """Notes that something outside a step's group reads it."""
         group = self.group_of.get(step)
         if group is not None and group is not reader:
             group.is_read = True
 
     def _add(
-        self, group: _OpenGroup, step: Step, is_row: bool = False, is_finished: bool = False
+        self, group: OpenGroup, step: Step, is_row: bool = False, is_finished: bool = False
     ) -> None:
-        group.steps.append(step)
+        group.add(step, is_row, is_finished)
         self.group_of[step] = group
-        if is_row:
-            group.row_steps.add(step)
-        if is_finished:
-            group.finished.add(step)
 
-    def _united(self, group: _OpenGroup, other: _OpenGroup) -> _OpenGroup:
+    def _united(self, group: OpenGroup, other: OpenGroup) -> OpenGroup:
         if len(group.steps) < len(other.steps):
             group, other = other, group
         group.absorb(other)
@@ -459,7 +384,7 @@ def _positions(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]
     return tuple(position for position, axis in enumerate(longer) if axis in axes)
 
 
-def _spreads(step: Step, group: _OpenGroup) -> bool:
+def _spreads(step: Step, group: OpenGroup) -> bool:
     """Whether a broadcast repeats the single element of each row along the whole row."""
     source, target = step.inputs[0].shape, step.shape
     aligned = (1,) * (len(target) - len(source)) + source
