@@ -6,7 +6,7 @@ derivatives are of the same kind, with the indices exchanged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -64,7 +64,7 @@ class GatheredProducts(Host):
             position.astype(np.intp),
         )
         # Products that share a factor or a result are merged into one.
-        counts = [len(np.unique(x)) for x in indices]
+        counts = [_distinct(x) for x in indices]
         costs = _costs(a, b, counts, len(left))
         _STRATEGIES[costs.index(min(costs))](result, a, b, *indices)
         return result.astype(a.dtype, copy=False)
@@ -133,10 +133,12 @@ def constant_of(data: np.ndarray) -> array:
 
 def within(name: str, index: np.ndarray, count: int) -> np.ndarray:
     """Nonnegative indices, given some that may count from the end."""
-    if np.any((index < -count) | (index >= count)):
+    lowest, highest = (int(index.min()), int(index.max())) if index.size else (0, -1)
+    if lowest < -count or highest >= count:
         wrong = index[(index < -count) | (index >= count)][0]
         raise IndexError(f"[{name}] index {wrong} is out of range for {count} matrices.")
-    return np.where(index < 0, index + count, index).astype(np.intp)
+    found = index.astype(np.intp)
+    return found if lowest >= 0 else np.where(found < 0, found + count, found)
 
 
 def _costs(a: np.ndarray, b: np.ndarray, counts: list[int], products: int) -> list[int]:
@@ -151,12 +153,12 @@ def _costs(a: np.ndarray, b: np.ndarray, counts: list[int], products: int) -> li
     ]
 
 
-def groups(index: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Each distinct value, and its positions."""
-    order = np.argsort(index, kind="stable")
-    values, starts = np.unique(index[order], return_index=True)
-    for value, where in zip(values, np.split(order, starts[1:]), strict=True):
-        yield int(value), where
+def groups(index: np.ndarray) -> list[tuple[int, list[int]]]:
+    """Each distinct value, in order, and its positions. By a dict: mostly there are a few."""
+    positions: dict[int, list[int]] = {}
+    for position, value in enumerate(index.tolist()):
+        positions.setdefault(value, []).append(position)
+    return sorted(positions.items())
 
 
 def _by_left(
@@ -189,7 +191,7 @@ def _by_right(
     precision as it lies.
     """
     rows, common = a.shape[1:]
-    is_once = len(np.unique(position)) == len(position)
+    is_once = _distinct(position) == len(position)
     for which, products in groups(right):
         factors = a[left[products]].reshape(-1, common), b[which]
         if not is_once:  # sums are rounded once
@@ -215,6 +217,10 @@ def _by_result(
     for which, products in groups(position):
         rows_of_a = _wide(a[left[products]], result).transpose(1, 0, 2).reshape(rows, -1)
         result[which] = rows_of_a @ _wide(b[right[products]], result).reshape(-1, columns)
+
+
+def _distinct(index: np.ndarray) -> int:
+    return len(set(index.tolist()))
 
 
 def _wide(x: np.ndarray, result: np.ndarray) -> np.ndarray:
