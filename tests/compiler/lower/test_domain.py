@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from tests.compiler.compiled_calls import traced
 from tests.compiler.lower.nests_of_calls import nests_of, numbers
 from tests.compiler.lower.test_fused import group_of
 
+import ingot.core as mx
 from ingot.compiler.lower.domain import (
     depends_on_order,
     immediate_value,
@@ -13,6 +15,11 @@ from ingot.compiler.lower.domain import (
     operands_of,
     reads_rows_again,
 )
+from ingot.compiler.options import Options
+from ingot.compiler.passes.expand import expand
+from ingot.compiler.passes.fuse import fuse
+from ingot.graph.roles import Gather
+from ingot.graph.shape import contiguous
 
 
 def test_adjacent_axes_are_joined() -> None:
@@ -55,3 +62,18 @@ def test_constants_of_one_element_are_immediate() -> None:
 def test_backward_axes_go_forward_in_memory() -> None:
     (nest,) = nests_of(lambda x: x[::-1].max(), numbers(3000))
     assert all(stride > 0 for buffer in nest.buffers for stride in buffer.strides)  # type: ignore[operator]
+
+
+def test_gathered_rows_are_traversed_along_the_rows() -> None:
+    """Indices jump from row to row: the axis along which they vary is the outer one, even where
+    the only other operand that varies along the rows is the output.
+    """
+    index = mx.zeros((6, 20), dtype=mx.int32)
+    tape = expand(traced(lambda x, i: x[i].max(axis=1), numbers(50, 32), index).tape, Options())
+    (group,) = [each for each in fuse(tape, Options()).groups if each.reduced == (1,)]
+    strides = {step: contiguous(step.shape, step.dtype.size) for step in tape.steps}
+    (gather,) = [step for step in group.steps if isinstance(step.op, Gather)]
+    strides[gather.inputs[1]] = (80, 4, 0)
+    domain, _ = operands_of(group, strides)
+    assert domain.lengths == (6, 20, 32)
+    assert domain.reduced == (1,)

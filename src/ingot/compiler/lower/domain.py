@@ -106,7 +106,9 @@ def operands_of(
     ]
     spread = [_over_domain(shape, strides, group) for _, shape, strides in rows]
     in_memory = len(rows) - len(iotas)
-    domain, collapsed, offsets = _collapsed(group, spread, in_memory, boundaries, apart)
+    jumps = [_over_domain(step.shape, _jumps(step, strides_of), group) for step in gathers]
+    order = _natural_order(group, [*spread[:in_memory], *jumps])
+    domain, collapsed, offsets = _collapsed(group, order, spread, in_memory, boundaries, apart)
     operands = iter(
         Operand(step, argument if argument < in_memory else None, step.dtype, strides, offset)
         for argument, ((step, _, _), strides, offset) in enumerate(
@@ -124,16 +126,16 @@ def operands_of(
 
 def _collapsed(
     group: Group,
+    order: list[int],
     spread: list[tuple[int, ...]],
     in_memory: int,
     boundaries: Collection[int],
     apart: Collection[int],
 ) -> tuple[Domain, list[tuple[int, ...]], list[int]]:
-    """Orders and joins the axes of a group, given the strides of its operands along them, of which
+    """Joins the axes of a group in an order, given the strides of its operands along them, of which
     the first `in_memory` are in memory. Returns the domain, the strides along its axes, and the
     offset of each operand's first element.
     """
-    order = _natural_order(group, spread[:in_memory])
     reduced = group.reduced or ()
     in_order = depends_on_order(group)
     if in_order:
@@ -190,6 +192,21 @@ def _domain(
 def _gathered_strides(step: Step, strides_of: dict[Step, tuple[int, ...]]) -> tuple[int, ...]:
     assert isinstance(step.op, Gather)
     return step.op.moved_strides(strides_of[step.inputs[0]])
+
+
+def _jumps(step: Step, strides_of: dict[Step, tuple[int, ...]]) -> tuple[int, ...]:
+    """How far apart in memory a gather reads, at least, along the axes along which its indices
+    vary; 0 along the others.
+    """
+    assert isinstance(step.op, Gather)
+    source, *indices = step.inputs
+    jumps = [0] * len(step.shape)
+    for axis, index in zip(step.op.axes, indices, strict=True):
+        varies = strides_of.get(index, (1,) * len(jumps))  # unknown for one that the group computes
+        for position, stride in enumerate(varies):
+            if stride:
+                jumps[position] += abs(strides_of[source][axis])
+    return tuple(jumps)
 
 
 def _iota_strides(step: Step) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ import pytest
 from tests.compiler.lower.nests_of_calls import nests_of, numbers, texts_of
 
 import ingot.core as mx
-from ingot.compiler.forms.nest.data import Loop
+from ingot.compiler.forms.nest.data import Load, Loop
 from ingot.tuning import MAX_KEPT_ROW_BYTES
 
 
@@ -86,3 +86,13 @@ def test_what_is_left_of_a_row_is_read_in_as_few_lanes_as_hold_it(length: int) -
     rest = length % 32
     lanes = 8 if rest <= 8 else 32
     assert f"for j in 0..{lanes} lanes\n      if j < {rest}\n" in text
+
+
+@pytest.mark.parametrize("length", [12, 24, 33])
+def test_indices_of_gathered_rows_are_loaded_before_the_row(length: int) -> None:
+    """In masked lanes, LLVM would gather element by element."""
+    index = mx.array(np.random.default_rng(0).integers(-50, 50, (6, 20)).astype(np.int32))
+    nest = nests_of(lambda x, i: (x[i] * 2).sum(axis=-1), numbers(50, length), index)[-1]
+    body = nest.parallel[0].body
+    loads = [each for each in body if isinstance(each, Load) and each.buffer.dtype is mx.int32]
+    assert len(loads) == 1

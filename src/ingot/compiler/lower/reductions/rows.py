@@ -30,7 +30,7 @@ def lower_rows(builder: GroupBuilder) -> Kernel:
     passes = _Passes(builder)
     kept = _memory_for_kept(builder, passes)
     with builder.rows(domain.size(domain.reduced)) as point:
-        row_values: Known = {}
+        row_values = _elements_of_rows(builder, point)
         _pack_rows(builder, point, is_read_once=len(passes.targets) == 1)
         for number in range(len(passes.targets)):
             builder.compute(passes.rows_known_before(number), row_values, point)
@@ -39,6 +39,17 @@ def lower_rows(builder: GroupBuilder) -> Kernel:
         row_outputs = [step for step in builder.group.outputs if passes.is_row[step]]
         builder.store_outputs(row_outputs, row_values, point)
     return builder.finish()
+
+
+def _elements_of_rows(builder: GroupBuilder, point: Point) -> Known:
+    """The operands with one element per row, such as the index of a gathered row. LLVM does not
+    move their loads out of masked lanes, and gathers element by element at indices loaded there.
+    """
+    found: Known = {}
+    for operand in builder.reads:
+        if not set(builder.read_of[operand.step].axes).intersection(builder.domain.reduced):
+            builder.value(operand.step, found, point)
+    return found
 
 
 class _Passes:
