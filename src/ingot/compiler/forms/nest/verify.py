@@ -8,6 +8,9 @@ them writes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from ingot.compiler.forms.affine import (
     Affine,
     Index,
@@ -67,6 +70,23 @@ class _Verifier:
         self.races = races
         self.scope = Scope(nest)
         self.multiples: dict[Variable, Multiple] = {}
+        self.checks: dict[type, Callable[[Any], None]] = {
+            Apart: self._apart,
+            Apply: self._apply,
+            Bundle: self._bundle,
+            CopyBlock: self._copy,
+            Joined: self._join,
+            Lanes: self._lanes,
+            Load: self._load,
+            Loop: self._loop,
+            Mask: self._mask,
+            Multiple: self._multiple,
+            Prefetch: self._prefetch,
+            Splat: self._splat,
+            Split: self._split,
+            Store: self._store,
+            When: self._when,
+        }
 
     def run(self) -> None:
         for buffer in self.nest.buffers:
@@ -239,36 +259,13 @@ class _Verifier:
         named: list[Index] = []
         splits = len(self.scope.splits)
         for statement in body:
-            if isinstance(statement, Apply):
-                self._apply(statement)
-            elif isinstance(statement, Load):
-                self._load(statement)
-            elif isinstance(statement, Store):
-                self._store(statement)
-            elif isinstance(statement, Loop):
-                self._loop(statement)
-            elif isinstance(statement, When):
-                self._when(statement)
-            elif isinstance(statement, Mask):
-                self._mask(statement)
-            elif isinstance(statement, Bundle):
-                self._bundle(statement)
-            elif isinstance(statement, (Lanes, Splat)):
-                self._lanes(statement)
-            elif isinstance(statement, Joined):
-                self._join(statement)
-            elif isinstance(statement, Split):
-                self._split(statement)
-                named.extend(statement.indices)
-            elif isinstance(statement, Apart):
-                self._apart(statement)
-            elif isinstance(statement, Multiple):
-                self._multiple(statement)
-                named.append(statement.index)
-            else:
-                self._copy(statement)
+            self.checks[type(statement)](statement)
             if isinstance(statement, _VALUES):
                 self.scope.known.add(statement)
+            elif isinstance(statement, Split):
+                named.extend(statement.indices)
+            elif isinstance(statement, Multiple):
+                named.append(statement.index)
         self.scope.variables.difference_update(named)
         del self.scope.splits[splits:]
 
@@ -286,12 +283,12 @@ class _Verifier:
         )
         self.scope.access_lanes(buffer, store.index, value.lanes, store.limit, True)
 
-    def _lanes(self, lanes: Lanes | Splat) -> None:
-        if isinstance(lanes, Splat):
-            self.scope.use_value(lanes.value, "a splat")
-            is_whole = lanes.lanes % lanes.value.lanes == 0
-            require(is_whole, "each element of a splat is in as many lanes")
-            return
+    def _splat(self, splat: Splat) -> None:
+        self.scope.use_value(splat.value, "a splat")
+        is_whole = splat.lanes % splat.value.lanes == 0
+        require(is_whole, "each element of a splat is in as many lanes")
+
+    def _lanes(self, lanes: Lanes) -> None:
         self.scope.use_value(lanes.value, "a choice of lanes")
         last = lanes.first + (lanes.lanes - 1) * lanes.stride + 1
         require(
@@ -321,11 +318,11 @@ class _Verifier:
         require(bundle.dtype is buffer.dtype, f"what is read of {buffer.name} has its dtype")
         self.scope.accesses.append(Access(buffer, (affine(0),), False))
 
-    def _copy(self, block: CopyBlock | Prefetch) -> None:
-        if isinstance(block, Prefetch):
-            for at in block.index:
-                self.scope.use_affine(at, f"what is fetched of {block.buffer.name}")
-            return
+    def _prefetch(self, prefetch: Prefetch) -> None:
+        for at in prefetch.index:
+            self.scope.use_affine(at, f"what is fetched of {prefetch.buffer.name}")
+
+    def _copy(self, block: CopyBlock) -> None:
         source, target = block.source, block.target
         down, _ = block.axes
         require(source.dtype is target.dtype, "a transposed block keeps its dtype")
