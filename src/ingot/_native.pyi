@@ -362,7 +362,7 @@ class ShapedBase:
     shapes: tuple[tuple[int, ...], ...]
     dtypes: tuple[Dtype, ...]
     native: NativeProgram | None
-    _by_strides: dict[Any, NativeProgram] | None
+    by_strides: dict[Any, NativeProgram] | None
 
 class Instance:
     def __init__(

@@ -67,6 +67,7 @@
     ATTRIBUTE(Compiled, program)           \
     ATTRIBUTE(Program, native)             \
     ATTRIBUTE(Program, plan)               \
+    ATTRIBUTE(Program, by_strides)         \
     ATTRIBUTE(SymbolicProgram, template)   \
     ATTRIBUTE(CompiledFunction, slow_call) \
     ATTRIBUTE(deque, append)               \

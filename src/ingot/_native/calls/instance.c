@@ -120,7 +120,7 @@ static PyMemberDef shaped_members[] = {
     {"shapes", T_OBJECT, offsetof(ShapedBase, shapes), 0, "The shapes of its results."},
     {"dtypes", T_OBJECT, offsetof(ShapedBase, dtypes), 0, "The dtypes of its results."},
     {"native", T_OBJECT, offsetof(ShapedBase, native), 0, "The native program, or None while there is no machine code."},
-    {"_by_strides", T_OBJECT, offsetof(ShapedBase, by_strides), 0, "Native programs for other layouts of the inputs, or None."},
+    {"by_strides", T_OBJECT, offsetof(ShapedBase, by_strides), 0, "Native programs for other layouts of the inputs, or None."},
     {NULL, 0, 0, 0, NULL},
 };
 

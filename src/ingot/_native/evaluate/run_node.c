@@ -198,6 +198,43 @@ static PyObject *native_program(const Call *call) {
     return native;
 }
 
+/* The strides of each input, as a tuple of tuples. */
+static PyObject *strides_of_inputs(const Call *call) {
+    PyObject *all = PyTuple_New(call->count);
+    for (Py_ssize_t i = 0; all != NULL && i < call->count; i++) {
+        PyArrayObject *array = as_ndarray(call->values[i + 1]);
+        PyObject *strides = PyArray_IntTupleFromIntp(PyArray_NDIM(array), PyArray_STRIDES(array));
+        if (strides == NULL)
+            Py_CLEAR(all);
+        else
+            PyTuple_SET_ITEM(all, i, strides);
+    }
+    return all;
+}
+
+/* The result of the native program for inputs of this layout, which are not all contiguous; NotImplemented if there is none
+ * yet. Nothing is donated: what it reuses is contiguous. */
+static PyObject *run_for_layout(const Call *call) {
+    for (Py_ssize_t i = 0; i < call->count; i++)
+        if (!is_ndarray(call->values[i + 1]))
+            return Py_NewRef(Py_NotImplemented);
+    PyObject *program = PyObject_GetAttr(call->op, attribute_names.program), *native = NULL;
+    PyObject *table = program == NULL ? NULL : PyObject_GetAttr(program, attribute_names.by_strides);
+    bool has_any = table != NULL && PyDict_Check(table) && PyDict_GET_SIZE(table) > 0; /* None: not yet */
+    PyObject *strides = has_any ? strides_of_inputs(call) : NULL;
+    if (strides != NULL)
+        native = Py_XNewRef(PyDict_GetItemWithError(table, strides));
+    Py_XDECREF(strides);
+    Py_XDECREF(table);
+    Py_XDECREF(program);
+    if (native == NULL)
+        return PyErr_Occurred() ? NULL : Py_NewRef(Py_NotImplemented);
+    PyObject *suspended = NULL;
+    PyObject *result = ingot_program_run(native, call->values + 1, call->count, NULL, &suspended);
+    Py_DECREF(native);
+    return result;
+}
+
 /* NotImplemented if the program cannot be run directly. */
 static PyObject *run_program(Node *node, Call *call) {
     PyObject *native = native_program(call);
@@ -219,6 +256,8 @@ static PyObject *run_program(Node *node, Call *call) {
     } else if (result == NULL || result == Py_NotImplemented) {
         put_back(node, call);
     }
+    if (result == Py_NotImplemented)
+        Py_SETREF(result, run_for_layout(call));
     return result;
 }
 

@@ -103,7 +103,7 @@ class Program:
         # that of `contiguous`, once it exists: evaluation runs it without entering Python
         self.native: NativeProgram | None = None
         self._contiguous: ForLayout | None = None
-        self._by_strides: dict[Strides, NativeProgram] = {}
+        self.by_strides: dict[Strides, NativeProgram] = {}  # for other layouts, likewise
         self._layouts = Layouts()
         self._lock = threading.RLock()  # held while machine code is generated
 
@@ -177,7 +177,7 @@ class Program:
         """The native program that ran for inputs of this layout, unless they were copied."""
         if all(x.flags.c_contiguous for x in inputs):
             return self.native
-        return self._by_strides.get(tuple(x.strides for x in inputs))
+        return self.by_strides.get(tuple(x.strides for x in inputs))
 
     def native_for_layout(self, inputs: tuple[np.ndarray, ...], is_first: bool) -> NativeProgram:
         """The native program for a layout of the inputs, generated if necessary.
@@ -185,17 +185,17 @@ class Program:
         If the call `is_first`, it compiled anyway, and this time is charged to it.
         """
         strides = tuple(x.strides for x in inputs)
-        found = self._by_strides.get(strides)
+        found = self.by_strides.get(strides)
         if found is not None:
             return found
         with self._lock:
-            found = self._by_strides.get(strides)
+            found = self.by_strides.get(strides)
             if found is None:
                 account = self.account
                 if not is_first:
                     account = account.for_layout(layout_text(self.schedule.tape, inputs))
                 found = self.made(account, strides).executable.native
-                self._by_strides[strides] = found
+                self.by_strides[strides] = found
             return found
 
 

@@ -55,7 +55,7 @@ class ShapedProgram(ShapedBase):
         self.shapes = shapes
         self.dtypes = dtypes
         self.native = native  # None until the first evaluation, if there is no machine code yet
-        self._by_strides = None
+        self.by_strides = None
 
     @property
     def results(self) -> tuple[tuple[Shape, Dtype], ...]:
@@ -102,17 +102,17 @@ class ShapedProgram(ShapedBase):
         """The native program that ran for inputs of this layout, unless they were copied."""
         if all(x.flags.c_contiguous for x in inputs):
             return self.native
-        return (self._by_strides or {}).get(tuple([x.strides for x in inputs]))
+        return (self.by_strides or {}).get(tuple([x.strides for x in inputs]))
 
     def _for_layout(self, inputs: tuple[np.ndarray, ...]) -> NativeProgram | None:
-        if self._by_strides is None:
-            self._by_strides = {}
+        if self.by_strides is None:
+            self.by_strides = {}
         strides = tuple([x.strides for x in inputs])
-        found = self._by_strides.get(strides)
+        found = self.by_strides.get(strides)
         if found is None:
             found = self._source.native_for_layout(self._values, inputs)
-            if found is not None and len(self._by_strides) < MAX_LAYOUTS:
-                self._by_strides[strides] = found
+            if found is not None and len(self.by_strides) < MAX_LAYOUTS:
+                self.by_strides[strides] = found
         return found
 
 

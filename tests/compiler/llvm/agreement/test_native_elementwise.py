@@ -167,7 +167,7 @@ def test_a_layout_that_comes_again_gets_a_program() -> None:
     planned = []
     for _ in range(3):
         assert np.array_equal(program.run((x._data,))[0], x._data * 2)
-        planned.append(len(program._by_strides))
+        planned.append(len(program.by_strides))
     assert planned == [0, 1, 1]
 
 
