@@ -29,6 +29,14 @@ MAX_STRIP_ROWS = 64
 # contiguous. Measured, time of panels, packed for each call and kept, relative to these: 24 rows
 # 0.9 to 1.3 and 0.66, 32 rows 0.9 to 1.1 and 0.65, 48 rows 0.9 to 1.2 and 0.67. matmul_skinny.
 MAX_DOT_ROWS = 31
+# Columns of results up to which these are computed as rows of the transposed product, so that sums
+# run along vectors, if the left operand has contiguous rows with at least MIN_DOT_COLUMN_BYTES per
+# column. Measured, time relative to tiles, whose vectors are as long as a row of results: 300 rows,
+# sums of 300, two columns 0.38, four 0.65, five 0.8, seven 1.1; 1000 rows, sums of 64, two columns
+# 0.49, four 0.82; 1024 rows, sums of 1024 0.17 and 0.26; bfloat16, sums of 24, two columns 1.3,
+# sums of 64 0.75. matmul_few_columns.
+MAX_DOT_COLUMNS = 5
+MIN_DOT_COLUMN_BYTES = 64
 # Products per sum, for each row of results, above which sums run along vectors if the columns of
 # the right operand are contiguous (MAX_DOT_ROWS). Measured, time of sums along vectors relative to
 # panels: 0.85 for 16 rows and sums of 256, 1.15 for 24 rows of these, 1.5 for 16 rows and sums of
@@ -101,6 +109,11 @@ MIN_POOLING_TASKS = 8
 # rows of one vector 1.10 to 1.15. matmul_float32, first_step_block.
 PRODUCT_UNROLLING = 4
 MIN_ROLLED_TILE_BYTES = 1024
+# Multiplications per matrix of a stack up to which its lengths are compile-time constants.
+# Measured, time relative to code for all lengths: 10,000 x 3 x 3 0.31, 4 x 4 0.35, 1000 x 6 x 6
+# 0.47, 8 x 8 0.50, 10 x 10 0.80; the code compiles in 0.6 to 0.9 times the time.
+# matmul_tiny_stack.
+MAX_TINY_PRODUCT = 1024
 
 # What C reads, through the header that build_support/tuning_header.py generates.
 NATIVE = ("MAX_KEPT_PANEL_BYTES",)

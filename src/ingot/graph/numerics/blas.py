@@ -19,7 +19,7 @@ from ingot import _native
 from ingot.graph.dtype import complex64, float32, float64
 from ingot.graph.libraries import prepare_blas, scipy_blas, scipy_lapack
 from ingot.graph.shape import size_of
-from ingot.tuning import MAX_BLAS_WORK, MIN_PRODUCT_THREAD_WORK
+from ingot.tuning import MAX_BLAS_STACK, MAX_BLAS_WORK, MIN_PRODUCT_THREAD_WORK
 
 __all__ = [
     "Layout",
@@ -169,7 +169,7 @@ def is_small(left: tuple[int, ...], right: tuple[int, ...]) -> bool:
     """Whether a product of stacks of these shapes is left to BLAS, because it is too small to
     justify code of its own.
     """
-    return size_of(left) * right[-1] <= MAX_BLAS_WORK
+    return size_of(left) * right[-1] <= MAX_BLAS_WORK and size_of(left[:-2]) <= MAX_BLAS_STACK
 
 
 def small_product(left: np.ndarray, right: np.ndarray) -> _native.SmallProduct | None:

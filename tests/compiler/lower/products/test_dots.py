@@ -60,3 +60,22 @@ def test_one_row_is_summed_alike_column_by_column(
         assert text.count("fused_multiply_add") < other_text.count("fused_multiply_add")
     np.testing.assert_array_equal(found, expected)
     require_close(mx.array(found).astype(x.dtype), x, w.T)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("is_transposed", [False, True])
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_few_columns_are_rows_of_the_transposed_product(
+    n: int, is_transposed: bool, dtype: str
+) -> None:
+    def product(a: mx.array, b: mx.array) -> mx.array:
+        return a @ (b.swapaxes(-1, -2) if is_transposed else b)
+
+    for m, k, stack in ((131, 331, ()), (40, 320, (3,))):
+        a, b = (mx.array(x).astype(getattr(mx, dtype)) for x in matrices(m, k, n, stack))
+        given = mx.contiguous(b.swapaxes(-1, -2)) if is_transposed else b
+        compiled = mx.compile(product)
+        assert "sums along vectors" in str(compiled.explain(a, given))
+        found = compiled(a, given)
+        require_close(found, a, b)
+        assert mx.array_equal(found, product(a, given))  # uncompiled

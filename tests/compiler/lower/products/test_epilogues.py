@@ -37,7 +37,7 @@ def require_same(function: Any, *arguments: mx.array) -> None:
         np.testing.assert_allclose(np.array(a), wanted, rtol=1e-5, atol=1e-6 * max(size, 1))
 
 
-SIZES = [(64, 64, 64), (33, 65, 97), (3, 500, 100), (130, 700, 300), (1, 300, 500)]
+SIZES = [(64, 64, 64), (33, 65, 97), (3, 500, 100), (130, 700, 300), (1, 300, 500), (140, 300, 3)]
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -58,6 +58,31 @@ def test_all_layouts(dtype: str, transposed: tuple[bool, bool], stack: tuple[int
         assert mx.array_equal(found, product(*given))  # uncompiled
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("transposed", list(itertools.product([False, True], repeat=2)))
+def test_stacks_of_tiny_matrices(dtype: str, transposed: tuple[bool, bool]) -> None:
+    def product(a: mx.array, b: mx.array) -> mx.array:
+        left = a.swapaxes(-1, -2) if transposed[0] else a
+        right = b.swapaxes(-1, -2) if transposed[1] else b
+        return mx.maximum(left @ right, 0) + 1
+
+    sizes = [(2, 2, 2), (3, 3, 3), (4, 4, 4), (1, 3, 3), (3, 3, 1), (5, 7, 9), (13, 2, 17)]
+    for m, k, n in some(sizes, 3):
+        for count in (40, 77):
+            operands = matrices(m, k, n, (count,))
+            a, b = (mx.array(x).astype(getattr(mx, dtype)) for x in operands)
+            given = [
+                mx.contiguous(x.swapaxes(-1, -2)) if is_transposed else x
+                for x, is_transposed in zip((a, b), transposed, strict=True)
+            ]
+            lying = [
+                x.swapaxes(-1, -2) if is_transposed else x
+                for x, is_transposed in zip(given, transposed, strict=True)
+            ]
+            require_close(lying[0] @ lying[1], a, b)
+            assert mx.array_equal(mx.compile(product)(*given), product(*given))
+
+
 def test_operands_that_are_views() -> None:
     a, b = (mx.array(x) for x in matrices(120, 140, 160))
     for function in (

@@ -7,7 +7,7 @@ import pytest
 from ingot.compiler.forms.affine import Symbol
 from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.sizes import Sizes
-from ingot.compiler.lower.products.numbers import Numbers, code_key
+from ingot.compiler.lower.products.numbers import Numbers, code_key, numbers_of
 from ingot.graph.dtype import float32
 
 
@@ -39,6 +39,16 @@ def test_kernels_that_differ_in_sizes_share_code() -> None:
     assert _key(3, 5) == _key(30, 50)
     assert _key(3, 5) != _key(3, 5, dtype_size=8)  # elements are not adjacent
     assert _key(3, 5) != _key(3, 1)  # rows are
+
+
+def test_lengths_of_tiny_matrices_are_constants_and_those_of_their_stack_are_not() -> None:
+    tiny, large = numbers_of((1000,), (4, 4, 4)), numbers_of((1000,), (40, 40, 40))
+    for name in ("s0", "d0", "a.s0", "a.offset", "tasks"):
+        assert isinstance(tiny(name, 9), Symbol)
+    for name in ("a.rows", "n", "e0.d1", "blocks"):
+        assert tiny(name, 4) == 4
+        assert isinstance(large(name, 40), Symbol)
+    assert isinstance(numbers_of((), (4, 4, 4))("a.rows", 4), Symbol)  # one matrix
 
 
 def test_symbolic_sizes_have_no_key() -> None:

@@ -106,6 +106,11 @@ def matmul_tiny_stack() -> Contenders:
     return _all((10000, 4, 4), (10000, 4, 4))
 
 
+@benchmark("float32 (1000, 500) @ (500, 3): few columns", targets={"numpy": 1.15})
+def matmul_few_columns() -> Contenders:
+    return _all((1000, 500), (500, 3))
+
+
 @benchmark("float32 (2048, 2048) @ (2048)", targets={"numpy": 1.15})
 def matmul_vector() -> Contenders:
     return _all((2048, 2048), (2048,))

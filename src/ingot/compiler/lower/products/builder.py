@@ -19,7 +19,7 @@ from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.domain import Operand
 from ingot.compiler.lower.group import GroupBuilder, Known, Memory
 from ingot.compiler.lower.kernel import kernel_of
-from ingot.compiler.lower.products.numbers import Numbers, code_key
+from ingot.compiler.lower.products.numbers import code_key, numbers_of
 from ingot.compiler.lower.products.operands import Matrices, Product
 from ingot.compiler.lower.products.panels import Panels
 from ingot.compiler.lower.products.register_tile import TileShape, accumulate, last_shape
@@ -80,7 +80,7 @@ class ProductBuilder(GroupBuilder):
         strides_of: Strides,
         left: Panels | None = None,
     ) -> None:
-        self.numbers = Numbers()
+        self.numbers = numbers_of(product.stack, (product.m, product.n, product.k))
         self.product = product
         self.step = product.result.step
         # keep rows, columns and the axes of the stack as separate axes of the domain
@@ -352,7 +352,10 @@ class ProductBuilder(GroupBuilder):
         if self.product.m == 1 and self.product.n == 1:
             return tuple(affine(0) for _ in self.domain.lengths)
         *lengths, _ = self.domain.lengths
-        axes = [*zip(stack, self.product.stack, strict=True), (row, self.product.m)]
+        count = self.product.m
+        if self.product.is_transposed and count != 1:
+            row, column, count = column, row, self.product.n
+        axes = [*zip(stack, self.product.stack, strict=True), (row, count)]
         above = [at for at, length in axes if length != 1]
         if len(above) != len(lengths):
             numbers = [self.numbers(f"d{axis}", length) for axis, length in enumerate(lengths)]
@@ -363,8 +366,10 @@ class ProductBuilder(GroupBuilder):
         """The kernel of the nest."""
         self.nest.buffers = [each for each in self.nest.buffers if each.name != "product"]
         self.nest.strategy = STRATEGIES.get(self.variant, "")
-        parts = (self.variant, self.tile, self.last, self.tiles_per_task, self.product.dtype.name)
-        facts = (self.packed is None, self.product.m == 1, bool(self.product.k > SUM_BLOCK))
+        product = self.product
+        parts = (self.variant, self.tile, self.last, self.tiles_per_task, product.dtype.name)
+        is_transposed, is_row = product.is_transposed, product.m == 1
+        facts = (self.packed is None, is_row, is_transposed, bool(product.k > SUM_BLOCK))
         key = None if self.group.steps else code_key(self, self.numbers, *parts, *facts)
         return kernel_of(self.nest, self.operands, key)
 

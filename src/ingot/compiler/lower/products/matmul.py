@@ -57,9 +57,11 @@ from ingot.tuning import (
     SCRATCH_ALIGNMENT,
 )
 from ingot.tuning_products import (
+    MAX_DOT_COLUMNS,
     MAX_DOT_ROWS,
     MAX_STREAMED_ROWS,
     MAX_UNPAIRED_ROWS,
+    MIN_DOT_COLUMN_BYTES,
     MIN_DOT_LENGTH,
     MIN_STREAMED_COLUMNS,
 )
@@ -95,7 +97,8 @@ def lower_matmul(
     group = epilogue or epilogue_of(step)
     scratch = Scratch()
     if chunks is None:
-        scratch.kernels.append(_last_kernel(product, group, strides_of, scratch))
+        last = _few_columns if _has_few_columns(product) else _last_kernel
+        scratch.kernels.append(last(product, group, strides_of, scratch))
         return Lowered(scratch.kernels, scratch.nbytes)
     scratch.nbytes = chunks.nbytes
     alone = Group("fused", [])
@@ -139,6 +142,28 @@ def _takes_dots(product: Product) -> bool:
     if product.m <= MAX_STREAMED_ROWS // 2:
         return True
     return bool(product.m <= MAX_DOT_ROWS and product.m * MIN_DOT_LENGTH <= product.k)
+
+
+def _has_few_columns(product: Product) -> bool:
+    """Whether the result has so few columns, and the left operand contiguous rows, that dot
+    products are faster than tiles, whose vectors would be mostly empty.
+    """
+    left, n = product.left, product.n
+    return bool(
+        1 < n <= MAX_DOT_COLUMNS
+        and product.m > 2 * n
+        and left.column_stride == left.dtype.size
+        and product.k * left.dtype.size >= n * MIN_DOT_COLUMN_BYTES
+    )
+
+
+def _few_columns(product: Product, group: Group, strides_of: Strides, scratch: Scratch) -> Kernel:
+    """The kernel that computes few columns as rows of the transposed product."""
+    product = product.transposed()
+    left = product.left
+    if left.column_stride != left.dtype.size:
+        product = product._replace(left=scratch.converted(left, left.dtype))
+    return dots(product, _multiplies_pairs(product), group, strides_of)
 
 
 class Scratch:
@@ -217,11 +242,11 @@ def _is_packed(product: Product, tile: TileShape) -> bool:
         left.column_stride != left.dtype.size
         and left.rows * left.columns * left.dtype.size > MAX_UNPACKED_LEFT_BYTES
         and product.n > MIN_PACKED_LEFT_PANELS * tile.columns
-        and not _has_few_columns(left)
+        and not _has_short_rows(left)
     )
 
 
-def _has_few_columns(left: Matrices) -> bool:
+def _has_short_rows(left: Matrices) -> bool:
     """Whether a matrix with contiguous columns has so few of them that the cache lines of a tile's
     rows stay in L1, and their pages in the TLB.
     """

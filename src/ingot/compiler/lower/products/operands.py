@@ -125,11 +125,13 @@ class Product(NamedTuple):
     right: Matrices
     result: Matrices
     dtype: Dtype  # of the sums
+    is_transposed: bool = False  # whether the result of the step is the transpose of this one
 
     def transposed(self) -> Product:
         """The product whose result is the transpose of this one's."""
         left, right = self.right.transposed(), self.left.transposed()
-        return Product(left, right, self.result.transposed(), self.dtype)
+        result = self.result.transposed()
+        return Product(left, right, result, self.dtype, not self.is_transposed)
 
     @property
     def m(self) -> Number:

@@ -15,7 +15,7 @@ from ingot.compiler.forms.nest.data import Buffer, Constant, CopyBlock, Repeated
 from ingot.compiler.forms.nests import Kernel
 from ingot.compiler.forms.size import Number
 from ingot.compiler.lower.kernel import kernel_of
-from ingot.compiler.lower.products.numbers import Numbers, code_key
+from ingot.compiler.lower.products.numbers import Numbers, code_key, numbers_of
 from ingot.compiler.lower.products.operands import Matrices
 from ingot.compiler.lower.products.register_tile import TileShape
 from ingot.graph.dtype import int64, uint16, uint32
@@ -86,7 +86,9 @@ class Panels:
 def pack_panels(panels: Panels) -> Kernel:
     """The kernel that packs matrices into panels."""
     source, tile = panels.source, panels.tile
-    builder, numbers = NestBuilder(), Numbers()
+    # a product of such a matrix and a square one
+    builder = NestBuilder()
+    numbers = numbers_of(source.stack, (source.rows, source.columns, source.columns))
     operand = source.buffer(builder, "b", 0, numbers)
     target = panels.buffer(builder, 1 if source.step is not None else 0, numbers)
     blocks = -(-source.rows // PACKED_ROWS)
