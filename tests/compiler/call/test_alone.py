@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 import ingot.core as mx
+from ingot._native import NativeProgram, SmallProduct
 from ingot.compiler.call import alone, symbolic_program
 from ingot.compiler.call.alone import _program, _varying_axes, program_alone
 from ingot.compiler.machine import kernels
 from ingot.ops.elementwise.exponential import Exp
+from ingot.ops.products.contraction import Matmul
 
 
 class Alone(Exp):
@@ -29,7 +31,7 @@ def test_results_are_those_of_compiled_functions() -> None:
     x = np.linspace(-3, 3, 1000, dtype=np.float32).reshape(20, 50)
     for values in (x, x.T):
         program = program_alone(None, Alone(), (values,))  # type: ignore[arg-type]
-        assert program is not None
+        assert isinstance(program, NativeProgram)
         found = program.run((values,))[0]
         np.testing.assert_array_equal(found, np.array(mx.compile(mx.exp)(mx.array(values))))
 
@@ -37,6 +39,14 @@ def test_results_are_those_of_compiled_functions() -> None:
 def test_ops_may_leave_it_to_their_own_rule() -> None:
     empty = np.zeros((0, 3), np.float32)
     assert program_alone(None, Alone(), (empty,)) is None  # type: ignore[arg-type]
+
+
+def test_small_products_are_calls_of_blas() -> None:
+    a, b = np.zeros((4, 5), np.float32), np.zeros((5, 6), np.float32)
+    assert isinstance(program_alone(None, Matmul(), (a, b)), SmallProduct)  # type: ignore[arg-type]
+    halves = (a.astype(np.float16), b.astype(np.float16))
+    assert program_alone(None, Matmul(), halves) is None  # type: ignore[arg-type]
+    assert program_alone(None, Matmul(), (a[:, ::2], b[::2])) is None  # type: ignore[arg-type]
 
 
 def test_programs_are_kept_by_layouts() -> None:
