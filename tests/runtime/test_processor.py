@@ -19,6 +19,7 @@ CACHED = (
     processor.vector_bytes,
     processor.vector_registers,
     processor.datapath_bytes,
+    processor.gathers_slowly,
 )
 
 
@@ -33,18 +34,23 @@ def _forgotten() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("text", "width", "registers", "datapath"),
+    ("text", "width", "registers", "datapath", "gathers_slowly"),
     [
-        (ZEN_3, 32, 16, 32),
-        (ZEN_4, 64, 32, 32),
-        (ZEN_5, 64, 32, 64),
-        (XEON, 64, 32, 64),
-        (GRAVITON, 16, 32, 16),
-        ("", 16, 16, 16),
+        (ZEN_3, 32, 16, 32, True),
+        (ZEN_4, 64, 32, 32, True),
+        (ZEN_5, 64, 32, 64, True),
+        (XEON, 64, 32, 64, False),
+        (GRAVITON, 16, 32, 16, False),
+        ("", 16, 16, 16, False),
     ],
 )
 def test_processors(
-    text: str, width: int, registers: int, datapath: int, monkeypatch: pytest.MonkeyPatch
+    text: str,
+    width: int,
+    registers: int,
+    datapath: int,
+    gathers_slowly: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("INGOT_VECTOR_BITS", raising=False)
     kind = "aarch64" if text == GRAVITON else "x86_64"
@@ -53,6 +59,7 @@ def test_processors(
     assert processor.vector_bytes() == width
     assert processor.vector_registers() == registers
     assert processor.datapath_bytes() == datapath
+    assert processor.gathers_slowly() == gathers_slowly
 
 
 def test_the_width_has_a_cap(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from functools import cache
 
 __all__ = [
     "datapath_bytes",
+    "gathers_slowly",
     "processor_description",
     "processor_features",
     "vector_bytes",
@@ -90,6 +91,15 @@ def datapath_bytes() -> int:
     """
     is_zen_4 = (_entry("vendor_id"), _entry("cpu family")) == ("AuthenticAMD", ZEN_3_AND_4)
     return min(32, vector_bytes()) if is_zen_4 else vector_bytes()
+
+
+@cache
+def gathers_slowly() -> bool:
+    """Whether loading the elements of a vector one by one is faster than its gather instruction, as
+    on AMD's processors. Measured on Zen 4: chosen columns take 0.5 to 0.8 times as long, elements
+    taken along rows 0.7 times.
+    """
+    return _entry("vendor_id") == "AuthenticAMD"
 
 
 @cache

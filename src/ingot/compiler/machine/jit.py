@@ -17,7 +17,7 @@ from ingot.compiler.machine.llvm_library import library_file, llvm
 from ingot.compiler.machine.object_file import Image, image_of, undefined_symbols
 from ingot.compiler.machine.scaling import with_scaling
 from ingot.graph.libraries import llvm_binding
-from ingot.runtime.processor import processor_description
+from ingot.runtime.processor import gathers_slowly, processor_description
 
 __all__ = [
     "assembly",
@@ -38,8 +38,13 @@ def _host() -> tuple[str, str]:
     library = llvm()
     library.InitializeNativeTarget()
     library.InitializeNativeAsmPrinter()
-    features = library.text(library.GetHostCPUFeatures).split(",")
+    features = [*library.text(library.GetHostCPUFeatures).split(","), *_preferences()]
     return library.text(library.GetHostCPUName), ",".join(sorted(features, key=lambda x: x[1:]))
+
+
+def _preferences() -> list[str]:
+    """What LLVM does not know of the processor, as features."""
+    return ["+prefer-no-gather"] if gathers_slowly() else []
 
 
 class _Machine:
@@ -145,7 +150,9 @@ def code_version() -> str:
     the system describes it, and the file of the LLVM library.
     """
     library, processor = library_file(), processor_description()
-    return f"{library} {processor}" if library and processor else machine_description()
+    if not library or not processor:
+        return machine_description()
+    return f"{library} {processor} {_preferences()}"
 
 
 def compile_object(code: str) -> bytes:
