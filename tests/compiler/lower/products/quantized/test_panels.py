@@ -24,7 +24,7 @@ from tests.compiler.lower.products.quantized.test_product import (
 import ingot.core as mx
 from ingot.compiler.forms.nest.interpret import interpret
 from ingot.compiler.forms.nest.verify import verify
-from ingot.ops.quantized import products
+from ingot.ops.quantized import rows
 
 SCHEMES = [
     *[("affine", group, 4) for group in (32, 64, 128)],
@@ -102,7 +102,7 @@ def test_large_matrices_are_multiplied_in_parts(monkeypatch: pytest.MonkeyPatch)
     scheme = ("affine", 64, 4)
     parts = matrix(scheme, 70, 128)
     x = rows_of(ROWS, 128)
-    monkeypatch.setattr(products, "MAX_QUANTIZED_PANELS", 32 * 128 * 4)
+    monkeypatch.setattr(rows, "MAX_QUANTIZED_PANELS", 32 * 128 * 4)
     taken = [kernel.nest.buffers[0].shape[0] for kernel in kernels(scheme, mx.array(x), *parts)]
     assert taken.count(32) == 2
     found = compiled(scheme)(mx.array(x), *parts)
