@@ -44,6 +44,7 @@ INDICES: list[tuple[Any, Any]] = [
     (None, [1, 2, 3, 0, 1]),
     ([1, 2, 2, 0], None),
     ([3], [1]),
+    ([0, 0, 0, 1, 0], [2, 2, 2, 2, 1]),  # the same pair several times
 ]
 
 
@@ -66,6 +67,17 @@ def test_gather_mm_of_vectors_and_few_matrices() -> None:
         np.testing.assert_allclose(np.array(found), np.matmul(*stack), rtol=1e-5)
     plain = mx.gather_mm(mx.array(normal(4, 2, 3)), mx.array(normal(4, 3, 2)))
     np.testing.assert_allclose(np.array(plain), normal(4, 2, 3) @ normal(4, 3, 2), rtol=1e-5)
+
+
+def test_gather_mm_by_indices_from_the_end_and_by_none() -> None:
+    a, b = normal(5, 2, 3), normal(4, 3, 6, seed=1)
+    for left, right in (([-1, 0, -5], [3, -4, -1]), ([], [])):
+        chosen = [mx.array(index, mx.int32) for index in (left, right)]
+        found = np.array(mx.gather_mm(mx.array(a), mx.array(b), *chosen))
+        expected = np.matmul(a[np.array(left, int)], b[np.array(right, int)])
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    with pytest.raises(IndexError, match="index -6 is out of range for 5 matrices"):
+        mx.eval(mx.gather_mm(mx.array(a), mx.array(b), mx.array([0, -6])[:, None]))
 
 
 def test_gather_mm_needs_little_memory() -> None:

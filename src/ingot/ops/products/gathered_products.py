@@ -16,10 +16,11 @@ from ingot.graph.device import StreamLike
 from ingot.graph.dtype import from_numpy, int32, int64, is_floating, is_integer, promote
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.libraries import prepare_blas
-from ingot.graph.op import apply
+from ingot.graph.op import apply, apply_change
 from ingot.graph.roles import Host
 from ingot.graph.shape import Shape, broadcast_shapes, shape_text, size_of
 from ingot.ops.elementwise.casting import astype
+from ingot.ops.internal.accumulate import accumulation
 from ingot.ops.products.contraction import matmul
 from ingot.ops.shape.creation import arange
 from ingot.ops.shape.movement import broadcast_to, expand_dims, require_array, reshape, swapaxes
@@ -175,7 +176,7 @@ def _by_left(
     for which, products in groups(left):
         factors = _wide(b[right[products]], result).transpose(1, 0, 2).reshape(common, -1)
         found = (_wide(a[which], result) @ factors).reshape(rows, len(products), columns)
-        np.add.at(result, position[products], found.transpose(1, 0, 2))
+        _add(result, position[products], found.transpose(1, 0, 2))
 
 
 def _by_right(
@@ -200,7 +201,7 @@ def _by_right(
         if is_once:
             result[position[products]] = found
         else:
-            np.add.at(result, position[products], found)
+            _add(result, position[products], found)
 
 
 def _by_result(
@@ -212,11 +213,17 @@ def _by_result(
     position: np.ndarray,
 ) -> None:
     """One product per result: its terms are concatenated along the common axis."""
-    rows = a.shape[1]
-    columns = b.shape[2]
+    rows, columns = a.shape[1], b.shape[2]
+    columns_of_a = a.transpose(0, 2, 1)  # contiguous where `a` is transposed, as in gradients
     for which, products in groups(position):
-        rows_of_a = _wide(a[left[products]], result).transpose(1, 0, 2).reshape(rows, -1)
+        rows_of_a = _wide(columns_of_a[left[products]], result).reshape(-1, rows).T
         result[which] = rows_of_a @ _wide(b[right[products]], result).reshape(-1, columns)
+
+
+def _add(result: np.ndarray, position: np.ndarray, found: np.ndarray) -> None:
+    """Adds each of the matrices `found` to the result at its position, in order."""
+    rows = found.reshape(len(found), -1)
+    apply_change(accumulation("add", result.reshape(len(result), -1), position, rows))
 
 
 def _distinct(index: np.ndarray) -> int:
