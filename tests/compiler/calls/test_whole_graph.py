@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 
 import ingot.core as mx
+import ingot.nn as nn
 from ingot import _native
 from ingot.compiler.call import eager
 from ingot.ops.internal.adjoints import cached_op
-from ingot.tuning import MIN_FUSED_ELEMENTS, MIN_SMALL_GRAPH_RUNS
+from ingot.optimizers import Adam
+from ingot.tuning import MAX_SMALL_GRAPH_NODES, MIN_FUSED_ELEMENTS, MIN_SMALL_GRAPH_RUNS
+from ingot.utils import tree_flatten
 
 LENGTH = 10007
 
@@ -139,6 +142,23 @@ def test_a_small_graph_is_compiled_when_it_has_come_often() -> None:
         mx.eval(chain(a))
     assert mx.eager_fusion_info()["programs"] == 1
     assert runs_in_c(lambda: np.testing.assert_array_equal(chain(a), expected_chain(x))) == 1
+
+
+def test_a_training_step_of_a_small_network_is_a_small_graph() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
+    optimizer = Adam(1e-3)
+    x, y = mx.array(numbers(6)).reshape(2, 3), mx.array([0, 1])
+    gradients = nn.value_and_grad(
+        model, lambda m: nn.losses.cross_entropy(m(x), y, reduction="mean")
+    )
+    mx.eval(model.parameters())
+    for _ in range(2):  # the first one makes the optimizer's state
+        value, found = gradients(model)
+        optimizer.update(model, found)
+        results = [leaf for _, leaf in tree_flatten([value, model.parameters(), optimizer.state])]
+        nodes = [node for node in _native.topological(results) if node.op is not None]
+        mx.eval(results)
+    assert len(nodes) <= MAX_SMALL_GRAPH_NODES
 
 
 def test_settings_forget_programs() -> None:

@@ -1,4 +1,4 @@
-"""Training steps, compiled: gradients and the update of all parameters."""
+"""Training steps, most of them compiled: gradients and the update of all parameters."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from itertools import pairwise
 from typing import Any
 
 from ingot.benchmarks.benchmark import Contenders, benchmark
-from ingot.benchmarks.libraries import load
+from ingot.benchmarks.libraries import load, load_submodule
 from ingot.benchmarks.suite.contenders import numbers
 from ingot.benchmarks.suite.models import transformer
+from ingot.tuning import MIN_SMALL_GRAPH_RUNS
 
 LAYERS = (784, 512, 512, 10)
 BATCH = 256
@@ -124,4 +125,59 @@ def forward_block() -> Contenders:
         "mlx compile": partial(transformer.lazy_forward, "mlx"),
         "jax jit": transformer.jax_forward,
         "torch compile": transformer.torch_forward,
+    }
+
+
+def _tiny_batch() -> tuple[Any, Any]:
+    return numbers((32, 20)), load("numpy").arange(32) % 3
+
+
+def _tiny_lazy(library: str) -> Callable[[], Any]:
+    mx, nn = load(library), load_submodule(library, "nn")
+    model = nn.Sequential(
+        nn.Linear(20, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 3)
+    )
+    optimizer = load_submodule(library, "optimizers").Adam(1e-3)
+    x, y = map(mx.array, _tiny_batch())
+
+    def loss(model: Any, x: Any, y: Any) -> Any:
+        return nn.losses.cross_entropy(model(x), y, reduction="mean")
+
+    gradients = nn.value_and_grad(model, loss)
+
+    def run() -> None:
+        value, found = gradients(model, x, y)
+        optimizer.update(model, found)
+        mx.eval(value, model.parameters(), optimizer.state)
+
+    for _ in range(2 * MIN_SMALL_GRAPH_RUNS):
+        run()
+    return run
+
+
+def _tiny_torch() -> Callable[[], Any]:
+    torch = load("torch")
+    nn = torch.nn
+    model = nn.Sequential(
+        nn.Linear(20, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 3)
+    )
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+    x, y = map(torch.from_numpy, _tiny_batch())
+
+    def run() -> None:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+    return run
+
+
+@benchmark(
+    "MLP 20-64-64-3, batch 32, Adam step without compile, in a long loop", targets={"torch": 0.9}
+)
+def training_tiny() -> Contenders:
+    return {
+        "ingot": partial(_tiny_lazy, "ingot"),
+        "mlx": partial(_tiny_lazy, "mlx"),
+        "torch": _tiny_torch,
     }
