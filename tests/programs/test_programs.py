@@ -15,7 +15,7 @@ from .processes import HERE, printed, start
 
 PROGRAMS = sorted(
     str(path.relative_to(HERE))
-    for path in (*HERE.glob("*.py"), *HERE.glob("models/*.py"))
+    for path in (*HERE.glob("*.py"), *HERE.glob("methods/*.py"), *HERE.glob("models/*.py"))
     if not path.stem.startswith("test_") and path.stem not in ("processes", "run_cells")
 )
 NUMBER = re.compile(r"(-?\d+\.\d+(?:e[+-]?\d+)?)")
