@@ -47,7 +47,7 @@ def test_no_limit_of_depth_or_of_arrays() -> None:
     def function(*arrays: Any) -> Any:
         total = arrays[0]
         for x in arrays:
-            total = mx.sin(total) + x
+            total = mx.square(total) + x
         return total
 
     schedule = fused(function, *[(4,)] * 40)
@@ -58,12 +58,27 @@ def test_no_limit_of_depth_or_of_arrays() -> None:
 def test_a_group_may_be_as_large_as_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     def function(x: Any) -> Any:
         for _ in range(30):
-            x = mx.sin(x)
+            x = mx.square(x)
         return x
 
     monkeypatch.setattr(open_group, "MAX_GROUP_STEPS", 12)
     schedule = fused(function, (4,))
     assert [len(group) for group in groups(schedule)] == [12, 12, 6]
+
+
+def test_math_functions_fill_a_group_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    def function(x: Any) -> Any:
+        for _ in range(20):
+            x = mx.sin(x) * 2
+        return x
+
+    monkeypatch.setattr(open_group, "MAX_GROUP_STEPS", 12)
+    monkeypatch.setattr(open_group, "MATH_FUNCTION_STEPS", 5)
+    schedule = fused(function, (4,))
+    first, *others, last = groups(schedule)
+    assert first == ["Sin", "Multiply", "Sin", "Multiply"]
+    assert {tuple(group) for group in others} == {tuple(first)}, "equal groups share their code"
+    assert last == first
 
 
 def test_broadcasts_and_views_of_inputs_cost_nothing() -> None:

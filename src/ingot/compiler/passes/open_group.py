@@ -7,7 +7,7 @@ that it reads from and those that read from it (`fuse.py`).
 from __future__ import annotations
 
 from ingot.compiler.forms.tape import Step
-from ingot.tuning import MAX_GROUP_PRODUCTS, MAX_GROUP_STEPS
+from ingot.tuning import MATH_FUNCTION_STEPS, MAX_GROUP_PRODUCTS, MAX_GROUP_STEPS
 
 __all__ = ["OpenGroup"]
 
@@ -19,6 +19,7 @@ class OpenGroup:
         self.domain = domain
         self.level = level
         self.steps: list[Step] = []
+        self.length = 0  # of its code, in steps
         self.row_steps: set[Step] = set()  # steps with one element per row
         self.finished: set[Step] = set()  # reductions whose results only other groups can read
         self.reduced: tuple[int, ...] | None = None
@@ -37,7 +38,7 @@ class OpenGroup:
     @property
     def is_full(self) -> bool:
         """Whether no further step may join."""
-        return len(self.steps) >= MAX_GROUP_STEPS
+        return self.length >= MAX_GROUP_STEPS
 
     def rows_shape(self) -> tuple[int, ...] | None:
         """The shape of steps with one element per row; None without rows."""
@@ -63,7 +64,7 @@ class OpenGroup:
         return (
             self.domain == other.domain
             and same_reductions
-            and len(self.steps) + len(other.steps) < MAX_GROUP_STEPS
+            and self.length + other.length < MAX_GROUP_STEPS
             and self.can_read(other.products)
         )
 
@@ -77,6 +78,7 @@ class OpenGroup:
         """Merges the other group into this one."""
         other.absorbed_by = self
         self.steps += other.steps
+        self.length += other.length
         self.row_steps |= other.row_steps
         self.finished |= other.finished
         self.is_read |= other.is_read
@@ -87,6 +89,8 @@ class OpenGroup:
     def add(self, step: Step, is_row: bool = False, is_finished: bool = False) -> None:
         """Adds a step: with one element per row, or one that only other groups can read."""
         self.steps.append(step)
+        is_function = step.op is not None and step.op.approximate
+        self.length += MATH_FUNCTION_STEPS if is_function else 1
         if is_row:
             self.row_steps.add(step)
         if is_finished:
