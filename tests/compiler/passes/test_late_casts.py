@@ -109,3 +109,8 @@ def test_casts_of_rows() -> None:
         return mx.softmax(x, axis=1) * (largest > 1).astype(mx.float32)
 
     check_equal(function, normal(64, 50))
+
+
+def test_a_tape_without_upcasts_stays_itself() -> None:
+    tape = simplify(traced(lambda x: mx.exp(x) + 1, normal(5)).tape, Options())
+    assert late_casts(tape, Options()) is tape

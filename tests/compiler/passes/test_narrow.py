@@ -88,3 +88,8 @@ def test_values_without_vectors(decompose: Callable[..., Any], index: int, op: s
     np.testing.assert_allclose(np.sort(found), np.sort(wanted), 1e-4, 1e-4)
     assert op not in ops(lambda x: decompose(x), x)
     assert op not in ops(lambda x: decompose(x)[1 - index if index else 1], x)
+
+
+def test_a_tape_with_nothing_to_narrow_stays_itself() -> None:
+    tape = simplify(traced(lambda x: mx.exp(x)[1:].sum(), normal(5)).tape, Options())
+    assert narrow(tape, Options()) is tape

@@ -33,3 +33,36 @@ def test_live_blocks_do_not_overlap(sizes: list[int | None]) -> None:
     if size:
         assert arena.take(size) == 0  # everything is one piece again
         assert arena.size == size
+
+
+@given(actions)
+@settings(max_examples=60, deadline=None)
+def test_the_smallest_block_that_fits_is_taken(sizes: list[int | None]) -> None:
+    arena = Arena()
+    live: list[tuple[int, int]] = []
+    for nbytes in sizes:
+        if nbytes is None:
+            if live:
+                arena.give_back(*live.pop(0))
+            continue
+        gaps = _gaps(live, arena.size)
+        wanted = _rounded(nbytes)
+        fitting = [(end - begin, begin) for begin, end in gaps if end - begin >= wanted]
+        offset = arena.take(nbytes)
+        if fitting:
+            assert offset == min(fitting)[1]
+        live.append((offset, nbytes))
+
+
+def _rounded(nbytes: int) -> int:
+    return max(ALIGNMENT, -(-nbytes // ALIGNMENT) * ALIGNMENT)
+
+
+def _gaps(live: list[tuple[int, int]], size: int) -> list[tuple[int, int]]:
+    """The free ranges between blocks, each as long as can be."""
+    gaps, end = [], 0
+    for begin, nbytes in sorted(live):
+        if begin > end:
+            gaps.append((end, begin))
+        end = begin + _rounded(nbytes)
+    return [*gaps, (end, size)] if size > end else gaps

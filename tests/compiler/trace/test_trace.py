@@ -213,3 +213,14 @@ def test_iteration_over_a_placeholder_unrolls() -> None:
     compiled = mx.compile(lambda x: sum(row * i for i, row in enumerate(x)))
     x = mx.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
     assert compiled(x).tolist() == [13.0, 16.0]
+
+
+def test_nodes_of_one_line_share_its_source() -> None:
+    def function(x: mx.array) -> mx.array:
+        for _ in range(3):
+            x = mx.exp(x) + mx.sin(x)  # three instructions, three times
+        return -x
+
+    sources = [step.source for step in traced(function, mx.ones(3)).tape.steps if step.op]
+    assert len({id(source) for source in sources}) == 2
+    assert [source.line for source in sources] == [sources[0].line] * 9 + [sources[0].line + 1]
