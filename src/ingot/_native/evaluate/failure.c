@@ -1,6 +1,7 @@
-/* Exceptions that leave an evaluation: Python adds what failed and for which line (runtime/failures.py), and removes
- * ingot's frames from the traceback. */
+/* Errors of evaluations: results that are not what was inferred, and exceptions that leave an evaluation. Python adds what
+ * failed and for which line (runtime/failures.py), and removes ingot's frames from the traceback. */
 #include "native.h"
+#include "numpy_api.h"
 
 /* Calls a callback with the current exception and up to two more arguments; the exception that it returns replaces the
  * current one. A failure of the callback itself is only printed. */
@@ -59,4 +60,73 @@ int ingot_add_failure(PyObject *module) {
 void ingot_shorten_traceback(void) {
     if (callbacks.shorten != NULL)
         transform_error(callbacks.shorten, NULL, NULL);
+}
+
+/* ---- results that are not what was inferred ---- */
+
+/* Whether an ndarray has the shape, a tuple of ints; -1 on error. */
+static int has_shape(PyArrayObject *array, PyObject *shape) {
+    if (PyArray_NDIM(array) != PyTuple_GET_SIZE(shape))
+        return 0;
+    for (int axis = 0; axis < PyArray_NDIM(array); axis++) {
+        Py_ssize_t length = PyNumber_AsSsize_t(PyTuple_GET_ITEM(shape, axis), PyExc_OverflowError);
+        if (length == -1 && PyErr_Occurred())
+            return -1;
+        if (length != PyArray_DIM(array, axis))
+            return 0;
+    }
+    return 1;
+}
+
+static void report_wrong_result(PyObject *op, PyArrayObject *array, PyObject *shape, Dtype *dtype) {
+    PyObject *found = PyArray_IntTupleFromIntp(PyArray_NDIM(array), PyArray_DIMS(array));
+    if (found == NULL)
+        return;
+    PyErr_Format(PyExc_RuntimeError,
+                 "the evaluate rule of %R returned shape %R and dtype %R where %R and %R were inferred; "
+                 "this is a bug in ingot.",
+                 op, found, PyArray_DESCR(array), shape, dtype->numpy);
+    Py_DECREF(found);
+}
+
+/* The result of a rule, as an ndarray of exactly the inferred shape and dtype: a new reference. */
+static PyObject *checked_result(PyObject *op, PyObject *result, PyObject *shape, Dtype *dtype) {
+    PyObject *ndarray = PyArray_EnsureArray(Py_NewRef(result)); /* NumPy scalars, mostly; steals the reference */
+    if (ndarray == NULL)
+        return NULL;
+    PyArrayObject *array = as_ndarray(ndarray);
+    PyArray_Descr *wanted = (PyArray_Descr *)dtype->numpy;
+    int same = PyArray_DESCR(array) == wanted || PyArray_EquivTypes(PyArray_DESCR(array), wanted);
+    if (same == 1)
+        same = has_shape(array, shape);
+    if (same == 0)
+        report_wrong_result(op, array, shape, dtype);
+    if (same != 1)
+        Py_CLEAR(ndarray);
+    return ndarray;
+}
+
+PyObject *checked_results(PyObject *op, PyObject *results, Node *node) {
+    if (Py_IS_TYPE(node->dtype, Dtype_Type))
+        return checked_result(op, results, node->shape, (Dtype *)node->dtype);
+    PyObject *fast = PySequence_Fast(results, "the evaluate rule of an op with several outputs returns a sequence.");
+    if (fast == NULL)
+        return NULL;
+    Py_ssize_t count = PyTuple_GET_SIZE(node->dtype);
+    PyObject *checked = NULL;
+    if (PySequence_Fast_GET_SIZE(fast) == count)
+        checked = PyTuple_New(count);
+    else
+        PyErr_Format(PyExc_RuntimeError, "the evaluate rule of %R returned %zd outputs where %zd were inferred.", op,
+                     PySequence_Fast_GET_SIZE(fast), count);
+    for (Py_ssize_t i = 0; checked != NULL && i < count; i++) {
+        PyObject *one = checked_result(op, PySequence_Fast_GET_ITEM(fast, i), PyTuple_GET_ITEM(node->shape, i),
+                                       (Dtype *)PyTuple_GET_ITEM(node->dtype, i));
+        if (one == NULL)
+            Py_CLEAR(checked);
+        else
+            PyTuple_SET_ITEM(checked, i, one);
+    }
+    Py_DECREF(fast);
+    return checked;
 }
