@@ -152,10 +152,10 @@ ORDERED_SUM_COLUMNS = 64
 
 # Steps per kernel. LLVM's time grows faster than the code (see MAX_FUSED_NODES). training_block.
 MAX_GROUP_STEPS = 256
-# Steps that a math function counts as in that. LLVM takes 0.1 ms for a product or sum, 3 ms for an
-# exponential and 15 to 27 ms for a sine, so that a kernel of 85 sines took 2.2 s; a chain of 1,000,
-# which is cut into equal groups, takes 0.06 of the time. Arrays between these groups cost nothing
-# that can be measured beside 20 functions of each element.
+# How many of these steps a math function counts as. LLVM takes 0.1 ms for a product or sum, 3 ms
+# for an exponential and 15 to 27 ms for a sine, so a kernel of 85 sines took 2.2 s; a chain of
+# 1,000, which is cut into equal groups, takes 0.06 times as long. Arrays between the groups cost
+# nothing measurable next to 20 functions of each element. No benchmark.
 MATH_FUNCTION_STEPS = 12
 # Matrix products that a fused group reads, which are all in memory at the same time. The gradient
 # of a weight that 300 unrolled steps share is a sum of 300 products: LLVM took 8.3 s for a kernel
