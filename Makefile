@@ -16,7 +16,7 @@ BENCH_ARGUMENTS ?=
 unexport PYTHONPATH PYTHONHOME
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help demo test test-llm build lint format pytest fuzz walk check-kernels check-products bench sizes sanitize sanitize-quick docs speed-picture wheel wheels test-arm clean
+.PHONY: help demo test test-llm build lint format pytest fuzz walk check-kernels check-products bench sizes sanitize sanitize-quick docs speed-picture wheel wheels test-arm test-free-threaded clean
 
 help:
 	@echo "make demo            see what ingot does"
@@ -38,6 +38,8 @@ help:
 	@echo "make wheel           build a wheel for this interpreter into dist/"
 	@echo "make wheels          build and smoke-test wheels for all Python versions on x86-64 and aarch64"
 	@echo "make test-arm        the tests on an emulated ARM processor (hours); ARM_ARGUMENTS='--seconds 900' or a folder limits them"
+	@echo "make test-free-threaded  tests and thread campaigns on a CPython without a GIL, built from source;"
+	@echo "                     FREE_THREADED_ARGUMENTS=--sanitize runs the campaigns under ThreadSanitizer"
 	@echo "make clean           remove everything that was built, .venv included"
 
 demo:
@@ -139,6 +141,10 @@ wheels:
 test-arm:
 	@$(ENVIRONMENT) wheels
 	@$(PYTHON_IN_VENV) build_support/wheels/emulated_tests.py $(ARM_ARGUMENTS)
+
+test-free-threaded:
+	@$(ENVIRONMENT) wheels
+	@$(PYTHON_IN_VENV) build_support/wheels/free_threaded.py $(FREE_THREADED_ARGUMENTS)
 
 clean:
 	rm -rf .venv build dist src/*.egg-info src/ingot/_native*.so

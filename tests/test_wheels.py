@@ -15,6 +15,7 @@ TOOL = PROJECT / "build_support" / "wheels"
 sys.path.append(str(TOOL))
 import interpreters  # noqa: E402
 import sampled  # noqa: E402
+import without_mlx  # noqa: E402
 
 
 def test_targets_have_the_names_that_wheels_have() -> None:
@@ -78,3 +79,21 @@ def test_every_test_function_is_in_a_sample(tmp_path: Path) -> None:
     )
     assert re.findall(r"ran (\w+)", done.stdout) == ["0", "49", "alone"]
     assert "3 passed, 48 deselected" in done.stdout
+
+
+def test_files_that_import_what_is_missing_are_left_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "oracle.py").write_text("import mlx.core as mlx\n")
+    plain = tmp_path / "test_plain.py"
+    plain.write_text("import numpy\n\nTEXT = 'import mlx'\n")
+    direct = tmp_path / "test_direct.py"
+    direct.write_text("from mlx import core\n")
+    indirect = tmp_path / "test_indirect.py"
+    indirect.write_text("from tests.oracle import compare\n")
+    monkeypatch.setattr(without_mlx.importlib.util, "find_spec", lambda name: None)
+    found = [
+        without_mlx.lacks_packages(path, tmp_path, set()) for path in (plain, direct, indirect)
+    ]
+    assert found == [False, True, True]

@@ -18,7 +18,8 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 FOLDER = PROJECT / "build" / "interpreters"
-# Version -> the release of Debian that has it. None has 3.12, nor a free-threaded one.
+# Version -> the release of Debian that has it. None has 3.12; a free-threaded one is compiled from
+# sources, see free_threaded.py.
 SUITES = {"3.11": "bookworm", "3.13": "trixie", "3.14": "forky"}
 DEBIAN_NAMES = {"x86_64": "amd64", "aarch64": "arm64"}
 # Besides the interpreter: what wheels of NumPy, SciPy and llvmlite link to.
@@ -113,26 +114,28 @@ def _unpack(
 ) -> None:
     """Downloads packages, by default with all that they depend on, and unpacks them."""
     state = FOLDER / "apt" / f"{suite}-{architecture}"
-    options = _configured(state, suite, architecture)
-    _run("apt-get", *options, "--quiet", "update")
+    options = configured(state, suite, architecture)
+    run("apt-get", *options, "--quiet", "update")
     archives = state / "cache" / "archives"
     for archive in archives.glob("*.deb"):
         archive.unlink()
     if dependencies:
-        _run("apt-get", *options, "--yes", "--download-only", "install", *packages)
+        run("apt-get", *options, "--yes", "--download-only", "install", *packages)
     else:
-        _run("apt-get", *options, "download", *packages, cwd=archives)
+        run("apt-get", *options, "download", *packages, cwd=archives)
     for archive in sorted(archives.glob("*.deb")):
-        _run("dpkg-deb", "--extract", str(archive), str(root))
+        run("dpkg-deb", "--extract", str(archive), str(root))
 
 
-def _configured(state: Path, suite: str, architecture: str) -> list[str]:
-    """Options for apt with a state of its own, in which no package is installed."""
+def configured(state: Path, suite: str, architecture: str, kind: str = "deb") -> list[str]:
+    """Options for apt with a state of its own, in which no package is installed; `kind` is deb-src
+    for packages of sources.
+    """
     for folder in ("state/lists/partial", "cache/archives/partial"):
         (state / folder).mkdir(parents=True, exist_ok=True)
     (state / "status").touch()
     sources = state / "debian.sources"
-    sources.write_text(_sources(suite))
+    sources.write_text(_sources(suite, kind))
     settings = {
         "Dir::Etc::sourcelist": sources,
         "Dir::Etc::sourceparts": "-",
@@ -148,14 +151,14 @@ def _configured(state: Path, suite: str, architecture: str) -> list[str]:
     return [part for name, value in settings.items() for part in ("-o", f"{name}={value}")]
 
 
-def _sources(suite: str) -> str:
+def _sources(suite: str, kind: str) -> str:
     """The machine's source of Debian's packages, for another release."""
     configured = sorted(Path("/etc/apt/sources.list.d").glob("*.sources"))
     for path in configured:
         uri = re.search(r"^URIs: (\S+/debian/?)$", path.read_text(), re.MULTILINE)
         if uri is not None:
             key = re.search(r"^Signed-By: .*$", path.read_text(), re.MULTILINE)
-            return f"Types: deb\nURIs: {uri[1]}\nSuites: {suite}\nComponents: main\n" + (
+            return f"Types: {kind}\nURIs: {uri[1]}\nSuites: {suite}\nComponents: main\n" + (
                 f"{key[0]}\n" if key else ""
             )
     raise PackagesMissingError(
@@ -164,7 +167,8 @@ def _sources(suite: str) -> str:
     )
 
 
-def _run(*command: str, cwd: Path | None = None) -> None:
+def run(*command: str, cwd: Path | None = None, variables: dict[str, str] | None = None) -> None:
+    """Runs a command; PackagesMissingError with its output if it fails."""
     try:
         done = subprocess.run(
             command,
@@ -173,7 +177,7 @@ def _run(*command: str, cwd: Path | None = None) -> None:
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "LC_ALL": "C"},
+            env={**os.environ, "LC_ALL": "C", **(variables or {})},
         )
     except FileNotFoundError as error:
         raise PackagesMissingError(

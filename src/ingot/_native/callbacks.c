@@ -40,7 +40,12 @@ static int set_callback(PyObject *name, PyObject *value) {
         return -1;
     }
     PyObject **slot = (PyObject **)((char *)&callbacks + table[row].offset);
-    Py_XSETREF(*slot, value == Py_None ? NULL : Py_NewRef(value));
+    PyObject *before;
+    ENGINE_BEGIN
+    before = *slot;
+    *slot = value == Py_None ? NULL : Py_NewRef(value);
+    ENGINE_END
+    Py_XDECREF(before);
     return 0;
 }
 
@@ -87,11 +92,16 @@ static PyObject *attribute_table(PyObject *Py_UNUSED(module), PyObject *Py_UNUSE
     return found;
 }
 
+LOCKS_METHOD(callback_table)
+LOCKS_METHOD(attribute_table)
+
 static PyMethodDef functions[] = {
     {"set_callbacks", (PyCFunction)(void (*)(void))set_callbacks, METH_VARARGS | METH_KEYWORDS,
      "set_callbacks(**callbacks): what C calls in Python; None takes an optional one away"},
-    {"callback_table", callback_table, METH_NOARGS, "callback_table() -> {name: (whether it is required, whether it is set)}"},
-    {"attribute_table", attribute_table, METH_NOARGS, "attribute_table() -> the classes and attributes that C reads by name"},
+    {"callback_table", LOCKED(callback_table), METH_NOARGS,
+     "callback_table() -> {name: (whether it is required, whether it is set)}"},
+    {"attribute_table", LOCKED(attribute_table), METH_NOARGS,
+     "attribute_table() -> the classes and attributes that C reads by name"},
     {NULL, NULL, 0, NULL},
 };
 

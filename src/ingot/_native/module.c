@@ -39,22 +39,16 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit__native(void) {
     static int (*const parts[])(PyObject *) = {
-        ingot_add_callbacks,    ingot_add_dtype,        ingot_add_node,
-        ingot_add_user_line,    ingot_add_array,        ingot_add_lift,
-        ingot_add_evaluate,     ingot_add_run_node,     ingot_add_structure,
-        ingot_add_signature,    ingot_add_guards,       ingot_add_fast_call,
-        ingot_add_tree,         ingot_add_backward,     ingot_add_program,
-        ingot_add_run_program,  ingot_add_nested,       ingot_add_interrupt,
-        ingot_add_failure,      ingot_add_allocator,    ingot_add_buffer,
-        ingot_add_numpy_memory, ingot_add_pack,         ingot_add_pool,
-        ingot_add_top_k,        ingot_add_list_search,  ingot_add_product,
-        ingot_add_ordered_sum,  ingot_add_machine_code, ingot_add_use_counter,
-        ingot_add_checked,      ingot_add_rows,         ingot_add_dispatch,
-        ingot_add_whole_graph,  ingot_add_lapack,       ingot_add_size_code,
-        ingot_add_instance,     ingot_add_shape_table,  ingot_add_program_template,
-        ingot_add_attention,    ingot_add_fourier,      ingot_add_cholesky,
-        ingot_add_field_init,   ingot_add_mailbox,      ingot_add_order,
-        ingot_add_progress,     ingot_add_kept_panels,  ingot_add_holders,
+        ingot_add_engine_lock, ingot_add_callbacks,   ingot_add_dtype,        ingot_add_node,        ingot_add_user_line,
+        ingot_add_array,       ingot_add_lift,        ingot_add_evaluate,     ingot_add_run_node,    ingot_add_structure,
+        ingot_add_signature,   ingot_add_guards,      ingot_add_fast_call,    ingot_add_tree,        ingot_add_backward,
+        ingot_add_program,     ingot_add_run_program, ingot_add_nested,       ingot_add_interrupt,   ingot_add_failure,
+        ingot_add_allocator,   ingot_add_buffer,      ingot_add_numpy_memory, ingot_add_pack,        ingot_add_pool,
+        ingot_add_top_k,       ingot_add_list_search, ingot_add_product,      ingot_add_ordered_sum, ingot_add_machine_code,
+        ingot_add_use_counter, ingot_add_checked,     ingot_add_rows,         ingot_add_dispatch,    ingot_add_whole_graph,
+        ingot_add_lapack,      ingot_add_size_code,   ingot_add_instance,     ingot_add_shape_table, ingot_add_program_template,
+        ingot_add_attention,   ingot_add_fourier,     ingot_add_cholesky,     ingot_add_field_init,  ingot_add_mailbox,
+        ingot_add_order,       ingot_add_progress,    ingot_add_kept_panels,  ingot_add_holders,
     };
     if (PyArray_ImportNumPyAPI() < 0)
         return NULL;

@@ -9,6 +9,7 @@
 
 #include "callbacks.h"
 #include "threads/clock.h"
+#include "threads/engine_lock.h"
 
 /* ---- dtypes (dtype.c) ---- */
 
@@ -123,7 +124,8 @@ typedef struct {
 
 extern PyTypeObject *Array_Type;
 
-PyObject *array_from_node(Node *node); /* steals the reference */
+PyObject *array_from_node(Node *node);            /* steals the reference */
+void array_point_to(PyObject *array, Node *node); /* steals the reference */
 static inline bool is_array(PyObject *object) {
     return PyObject_TypeCheck(object, Array_Type);
 }

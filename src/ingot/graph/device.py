@@ -11,6 +11,7 @@ import enum
 import itertools
 import platform
 import threading
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
@@ -137,24 +138,30 @@ _of_thread = _OfThread()
 _kept: dict[int, Stream] = {}
 _numbers = itertools.count()
 _thread_local_numbers = itertools.count()
+_numbering = threading.Lock()  # free-threaded CPython 3.13 counts some numbers twice
+
+
+def _next(numbers: Iterator[int]) -> int:
+    with _numbering:
+        return next(numbers)
 
 
 def new_stream(device: Device | DeviceType) -> Stream:
     """A new stream on the device, which only the thread that makes it may use."""
-    made = Stream(_checked_device("new_stream", device), next(_numbers))
+    made = Stream(_checked_device("new_stream", device), _next(_numbers))
     made._thread = threading.get_ident()
     return made
 
 
 def new_thread_unsafe_stream(device: Device | DeviceType) -> Stream:
     """A new stream that any thread may use."""
-    return Stream(_checked_device("new_thread_unsafe_stream", device), next(_numbers))
+    return Stream(_checked_device("new_thread_unsafe_stream", device), _next(_numbers))
 
 
 def new_thread_local_stream(device: Device | DeviceType) -> ThreadLocalStream:
     """A new stream that resolves to a different one in each thread."""
     checked = _checked_device("new_thread_local_stream", device)
-    return ThreadLocalStream(checked, next(_thread_local_numbers))
+    return ThreadLocalStream(checked, _next(_thread_local_numbers))
 
 
 def _checked_device(name: str, device: Any) -> Device:

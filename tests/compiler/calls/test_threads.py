@@ -7,6 +7,7 @@ import threading
 from functools import partial
 from typing import Any
 
+from tests.compiler import shared_campaign
 from tests.compiler.thread_campaign import main
 
 import ingot.core as mx
@@ -16,6 +17,10 @@ from ingot.graph.outputs import Output
 
 def test_a_short_campaign() -> None:
     main(3.0)
+
+
+def test_a_short_campaign_with_shared_graphs() -> None:
+    shared_campaign.main(1.0)
 
 
 def test_a_trace_hides_nothing_from_other_threads() -> None:

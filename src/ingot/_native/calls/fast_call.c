@@ -38,9 +38,9 @@ static Py_ssize_t member_offset(PyObject *type, const char *name) {
     return offset;
 }
 
-static PyObject *member(PyObject *object, Py_ssize_t offset) {
+static PyObject *member(PyObject *object, Py_ssize_t offset) { /* borrowed */
     return *(PyObject **)((char *)object + offset);
-} /* borrowed */
+}
 
 /* Adds the state of the bound callable. Of a partial of constants only the keywords can differ: they are a mutable dict,
  * while func and args change through __setstate__ alone. */
@@ -165,12 +165,13 @@ static bool states_fit(PyObject *states) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(states); i++) {
         PyObject *state = PyTuple_GET_ITEM(PyTuple_GET_ITEM(states, i), 0);
         PyObject *layouts = PyTuple_GET_ITEM(PyTuple_GET_ITEM(states, i), 1);
-        if (PyList_GET_SIZE(state) != PyTuple_GET_SIZE(layouts))
+        PyObject *steady = ingot_steady_sequence(state);
+        bool fits = steady != NULL && PyList_GET_SIZE(steady) == PyTuple_GET_SIZE(layouts);
+        for (Py_ssize_t place = 0; fits && place < PyList_GET_SIZE(steady); place++)
+            fits = has_layout(PyList_GET_ITEM(steady, place), PyTuple_GET_ITEM(layouts, place));
+        Py_XDECREF(steady);
+        if (!fits)
             return false;
-        for (Py_ssize_t place = 0; place < PyList_GET_SIZE(state); place++) {
-            if (!has_layout(PyList_GET_ITEM(state, place), PyTuple_GET_ITEM(layouts, place)))
-                return false;
-        }
     }
     return true;
 }
@@ -179,8 +180,10 @@ static bool states_fit(PyObject *states) {
 static int add_states(PyObject *arrays, PyObject *places) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(places); i++) {
         PyObject *place = PyTuple_GET_ITEM(places, i);
-        PyObject *array = PyList_GetItem(PyTuple_GET_ITEM(place, 0), PyLong_AsSsize_t(PyTuple_GET_ITEM(place, 1)));
-        if (array == NULL || PyList_Append(arrays, array) < 0)
+        PyObject *array = PySequence_GetItem(PyTuple_GET_ITEM(place, 0), PyLong_AsSsize_t(PyTuple_GET_ITEM(place, 1)));
+        int status = array == NULL ? -1 : PyList_Append(arrays, array);
+        Py_XDECREF(array);
+        if (status < 0)
             return -1;
     }
     return 0;
@@ -228,8 +231,10 @@ static PyObject *slow_call(FastCall *self, PyObject *arguments, PyObject *keywor
     PyObject *method = PyObject_GetAttr((PyObject *)self, attribute_names.slow_call);
     PyObject *empty = keywords == NULL ? PyDict_New() : Py_NewRef(keywords);
     PyObject *result = NULL;
+    ENGINE_PAUSE
     if (method != NULL && empty != NULL)
         result = PyObject_CallFunctionObjArgs(method, arguments, empty, signature == NULL ? Py_None : signature, NULL);
+    ENGINE_RESUME
     Py_XDECREF(method);
     Py_XDECREF(empty);
     if (result == NULL)
@@ -247,7 +252,7 @@ typedef struct {
  * there is none, or with an error. */
 static Answer shaped_entry(FastCall *self, PyObject *key, const Signature *signature) {
     Answer answer = {NULL, NULL};
-    PyObject *tables = Py_XNewRef(PyDict_GetItemWithError(self->entries, key));
+    PyObject *tables = ingot_dict_get(self->entries, key);
     for (Py_ssize_t i = 0; tables != NULL && i < PyTuple_GET_SIZE(tables) && answer.entry == NULL && !PyErr_Occurred(); i++) {
         PyObject *table = PyTuple_GET_ITEM(tables, i), *guards = shape_table_guards(table);
         if (guards != Py_None && guards_hold(guards, signature->objects) != 1)
@@ -263,7 +268,7 @@ static Answer shaped_entry(FastCall *self, PyObject *key, const Signature *signa
 
 /* The first of the entries for a key whose guards hold: a new reference; NULL if there is none, or with an error. */
 static PyObject *fitting_entry(FastCall *self, PyObject *key, PyObject *objects) {
-    PyObject *entry = Py_XNewRef(PyDict_GetItemWithError(self->entries, key));
+    PyObject *entry = ingot_dict_get(self->entries, key);
     while (entry != NULL && PyTuple_GET_ITEM(entry, GUARDS) != Py_None) {
         int holds = guards_hold(PyTuple_GET_ITEM(entry, GUARDS), objects);
         if (holds > 0)
@@ -323,7 +328,7 @@ static PyObject *answered_without_shapes(FastCall *self, PyObject *arguments) {
     return result;
 }
 
-static PyObject *fast_call(FastCall *self, PyObject *arguments, PyObject *keywords) {
+static PyObject *call(FastCall *self, PyObject *arguments, PyObject *keywords) {
     bool plain = keywords == NULL || PyDict_GET_SIZE(keywords) == 0;
     if (!fast_calls_enabled || !plain || self->entries == NULL || recording_sources())
         return slow_call(self, arguments, keywords, NULL);
@@ -352,6 +357,14 @@ static PyObject *fast_call(FastCall *self, PyObject *arguments, PyObject *keywor
         PyErr_Clear(); /* the slow path raises it again, and knows the name of the argument */
     result = PyErr_Occurred() ? NULL : slow_call(self, arguments, keywords, packed);
     Py_XDECREF(packed);
+    return result;
+}
+
+static PyObject *fast_call(PyObject *self, PyObject *arguments, PyObject *keywords) {
+    PyObject *result;
+    ENGINE_BEGIN
+    result = call((FastCall *)self, arguments, keywords);
+    ENGINE_END
     return result;
 }
 
@@ -414,12 +427,16 @@ static void fast_dealloc(FastCall *self) {
     Py_DECREF(type);
 }
 
+LOCKS_METHOD(fast_prepare)
+LOCKS_METHOD(look_without_shapes)
+LOCKS_METHOD(signature_method)
+
 static PyMethodDef fast_methods[] = {
-    {"prepare", (PyCFunction)fast_prepare, METH_VARARGS,
+    {"prepare", (PyCFunction)LOCKED(fast_prepare), METH_VARARGS,
      "prepare(entries or None, captured, bound, counter, has_receiver, shapeless)"},
-    {"look_without_shapes", (PyCFunction)look_without_shapes, METH_NOARGS,
+    {"look_without_shapes", (PyCFunction)LOCKED(look_without_shapes), METH_NOARGS,
      "look_without_shapes(): from now on, looks for calls with new shapes by the numbers of axes, too"},
-    {"signature", (PyCFunction)signature_method, METH_VARARGS,
+    {"signature", (PyCFunction)LOCKED(signature_method), METH_VARARGS,
      "signature(args, kwargs, shapes) -> (key, arrays, objects): a hashable key of everything but the values of arrays and the "
      "plain attributes of objects"},
     {NULL, NULL, 0, NULL},
@@ -463,10 +480,13 @@ static PyObject *set_settings_key(PyObject *Py_UNUSED(module), PyObject *key) {
     Py_RETURN_NONE;
 }
 
+LOCKS_METHOD(enable_fast_calls)
+LOCKS_METHOD(set_settings_key)
+
 static PyMethodDef functions[] = {
-    {"enable_fast_calls", enable_fast_calls, METH_O,
+    {"enable_fast_calls", LOCKED(enable_fast_calls), METH_O,
      "enable_fast_calls(flag): whether compiled functions may use the fast path"},
-    {"set_settings_key", set_settings_key, METH_O,
+    {"set_settings_key", LOCKED(set_settings_key), METH_O,
      "set_settings_key(number): the number of the settings in keys of calls, 0 for the usual ones"},
     {NULL, NULL, 0, NULL},
 };

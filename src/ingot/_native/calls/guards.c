@@ -26,14 +26,15 @@ enum {
 
 static PyObject *mutable_mark;
 
-static PyObject *referent(PyObject *reference) { /* borrowed */
-    return PyWeakref_Check(reference) ? PyWeakref_GET_OBJECT(reference) : reference;
+/* A new reference; NULL if it is gone. */
+static PyObject *referent(PyObject *reference) {
+    return PyWeakref_Check(reference) ? ingot_referent(reference) : Py_NewRef(reference);
 }
 
 static PyObject *current_default(PyObject *function, PyObject *name) {
     PyObject *keywords = PyFunction_GET_KW_DEFAULTS(function), *defaults = PyFunction_GET_DEFAULTS(function);
     if (PyUnicode_Check(name))
-        return keywords == NULL ? NULL : Py_XNewRef(PyDict_GetItemWithError(keywords, name));
+        return keywords == NULL ? NULL : ingot_dict_get(keywords, name);
     Py_ssize_t position = PyLong_AsSsize_t(name);
     bool is_there = defaults != NULL && position >= 0 && position < PyTuple_GET_SIZE(defaults);
     return is_there ? Py_NewRef(PyTuple_GET_ITEM(defaults, position)) : NULL;
@@ -42,34 +43,38 @@ static PyObject *current_default(PyObject *function, PyObject *name) {
 /* The current value of a variable: a new reference; NULL without an error if there is none. */
 static PyObject *current_variable(PyObject *object, long source, PyObject *name) {
     if (source == OF_CLASS)
-        return PyType_Check(object) ? Py_XNewRef(_PyType_Lookup((PyTypeObject *)object, name)) : NULL;
+        return PyType_Check(object) ? ingot_class_attribute((PyTypeObject *)object, name) : NULL;
     if (!PyFunction_Check(object))
         return NULL;
     if (source == IN_GLOBALS)
-        return Py_XNewRef(PyDict_GetItemWithError(PyFunction_GET_GLOBALS(object), name));
+        return ingot_dict_get(PyFunction_GET_GLOBALS(object), name);
     if (source == IN_DEFAULTS)
         return current_default(object, name);
     PyObject *closure = PyFunction_GET_CLOSURE(object);
     Py_ssize_t position = PyLong_AsSsize_t(name);
     if (closure == NULL || position < 0 || position >= PyTuple_GET_SIZE(closure))
         return NULL;
-    return Py_XNewRef(PyCell_GET(PyTuple_GET_ITEM(closure, position)));
+    return PyCell_Get(PyTuple_GET_ITEM(closure, position));
 }
 
 static PyObject *current_value(PyObject *object, long source, PyObject *name) {
     if (source >= IN_CELL)
         return current_variable(object, source, name);
-    PyObject *dict = instance_dict(object), *value = NULL;
     if (source == WHOLE_DICT)
-        return Py_XNewRef(dict);
+        return instance_dict(object);
     if (source == IN_ITEMS)
-        return PyDict_Check(object) ? Py_XNewRef(PyDict_GetItemWithError(object, name)) : NULL;
-    if (dict != NULL)
-        value = PyDict_GetItemWithError(dict, name);
-    if (source == IN_INSTANCE || value != NULL || PyErr_Occurred())
-        return source == IN_INSTANCE ? Py_XNewRef(value) : NULL; /* it shadows the class attribute */
+        return PyDict_Check(object) ? ingot_dict_get(object, name) : NULL;
+    PyObject *dict = instance_dict(object), *value = dict == NULL ? NULL : ingot_dict_get(dict, name);
+    Py_XDECREF(dict);
+    if (source == IN_INSTANCE || value == NULL) {
+        if (source == IN_INSTANCE || PyErr_Occurred())
+            return value;
+    } else {
+        Py_DECREF(value); /* it shadows the class attribute */
+        return NULL;
+    }
     if (source == IN_CLASS)
-        return Py_XNewRef(_PyType_Lookup(Py_TYPE(object), name));
+        return ingot_class_attribute(Py_TYPE(object), name);
     value = PyObject_GenericGetAttr(object, name);
     if (value == NULL && PyErr_ExceptionMatches(PyExc_AttributeError))
         PyErr_Clear();
@@ -79,12 +84,15 @@ static PyObject *current_value(PyObject *object, long source, PyObject *name) {
 static int is_absent(PyObject *object, PyObject *name) {
     PyObject *dict = instance_dict(object);
     int is_there = dict == NULL ? 0 : PyDict_Contains(dict, name);
+    Py_XDECREF(dict);
     if (is_there == 0 && PyDict_Check(object))
         is_there = PyDict_Contains(object, name);
     if (is_there != 0)
         return is_there < 0 ? -1 : 0;
-    PyObject *in_class = _PyType_Lookup(Py_TYPE(object), name);
-    if (in_class == NULL || Py_TYPE(in_class) != &PyMemberDescr_Type)
+    PyObject *in_class = ingot_class_attribute(Py_TYPE(object), name);
+    bool is_slot = in_class != NULL && Py_TYPE(in_class) == &PyMemberDescr_Type;
+    Py_XDECREF(in_class);
+    if (!is_slot)
         return in_class == NULL;
     PyObject *value = current_value(object, IN_SLOT, name);
     Py_XDECREF(value);
@@ -121,7 +129,9 @@ static int has_key(PyObject *value, long source, PyObject *expected) {
 static bool is_same(PyObject *value, PyObject *expected) {
     if (!PyWeakref_Check(expected))
         return value == expected;
-    return value != Py_None && value == referent(expected); /* None: the referent is gone */
+    PyObject *object = ingot_referent(expected);
+    Py_XDECREF(object);
+    return object != NULL && value == object;
 }
 
 static int guard_holds(PyObject *guard, PyObject *objects) {
@@ -132,11 +142,10 @@ static int guard_holds(PyObject *guard, PyObject *objects) {
         Py_ssize_t number = PyLong_AsSsize_t(object);
         if (objects == NULL || number >= PyList_GET_SIZE(objects))
             return 0;
-        object = PyList_GET_ITEM(objects, number);
-    } else if ((object = referent(object)) == Py_None) {
-        return 0;
+        object = Py_NewRef(PyList_GET_ITEM(objects, number));
+    } else if ((object = referent(object)) == NULL) {
+        return PyErr_Occurred() ? -1 : 0;
     }
-    Py_INCREF(object);
     int holds;
     if (source == IS_THERE) {
         holds = 1;
@@ -187,9 +196,14 @@ static PyObject *guard_key(PyObject *Py_UNUSED(module), PyObject *arguments) {
     return PyArg_ParseTuple(arguments, "Ol:guard_key", &value, &source) ? key_of(value, source) : NULL;
 }
 
+LOCKS_METHOD(guard_key)
+LOCKS_METHOD(broken_guard)
+
 static PyMethodDef functions[] = {
-    {"guard_key", guard_key, METH_VARARGS, "guard_key(value, source) -> key of an attribute's value; objects by identity"},
-    {"broken_guard", broken_guard, METH_VARARGS, "broken_guard(guards, objects) -> the first that does not hold, or None"},
+    {"guard_key", LOCKED(guard_key), METH_VARARGS,
+     "guard_key(value, source) -> key of an attribute's value; objects by identity"},
+    {"broken_guard", LOCKED(broken_guard), METH_VARARGS,
+     "broken_guard(guards, objects) -> the first that does not hold, or None"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -6,23 +6,29 @@
 enum { MAX_DEPTH = 50 };
 
 typedef struct {
+    PyObject *holder, *array;
+} Pair;
+
+typedef struct {
     PyObject *recorder;
-    PyObject **found; /* arrays that the current object refers to */
+    PyObject *holder; /* the object that is being traversed */
+    Pair *found;
     size_t count, capacity;
     int depth;
+    bool failed; /* for want of memory */
 } Search;
 
 /* Called while an object is traversed, when nothing may run that could change it: no object is created here. */
 static int remember(Search *search, PyObject *item) {
     if (search->count == search->capacity) {
         size_t capacity = search->capacity * 2 + 8;
-        PyObject **grown = PyMem_Realloc(search->found, capacity * sizeof *grown);
+        Pair *grown = PyMem_Realloc(search->found, capacity * sizeof *grown);
         if (grown == NULL)
             return -1;
         search->found = grown;
         search->capacity = capacity;
     }
-    search->found[search->count++] = Py_NewRef(item);
+    search->found[search->count++] = (Pair){Py_NewRef(search->holder), Py_NewRef(item)};
     return 0;
 }
 
@@ -41,35 +47,41 @@ static int visit(PyObject *item, void *given) {
     return failed;
 }
 
-/* Appends (holder, array) for each array that was found in the holder, and forgets them. */
-static int append_found(Search *search, PyObject *holder, PyObject *pairs) {
-    int failed = 0;
-    for (size_t i = 0; i < search->count; i++) {
-        PyObject *pair = failed ? NULL : PyTuple_Pack(2, holder, search->found[i]);
-        failed = pair == NULL || PyList_Append(pairs, pair) < 0;
-        Py_XDECREF(pair);
-        Py_DECREF(search->found[i]);
-    }
-    search->count = 0;
-    return failed;
+/* Looks for arrays in one object. Returns 1, which lets the traversal of the heap continue. */
+static int visit_holder(PyObject *holder, void *given) {
+    Search *search = given;
+    traverseproc traverse = Py_TYPE(holder)->tp_traverse;
+    search->holder = holder;
+    if (traverse != NULL && !search->failed)
+        search->failed = traverse(holder, visit, search) != 0;
+    return 1;
+}
+
+static void visit_all(PyObject *objects, Search *search) {
+#ifdef Py_GIL_DISABLED
+    (void)objects; /* all that are tracked now: other threads stop meanwhile, or they would change what is traversed */
+    PyUnstable_GC_VisitObjects(visit_holder, search);
+#else
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(objects); i++)
+        visit_holder(PyList_GET_ITEM(objects, i), search);
+#endif
 }
 
 static PyObject *holders(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *objects;
-    Search search = {NULL, NULL, 0, 0, 0};
+    Search search = {.count = 0};
     if (!PyArg_ParseTuple(args, "O!O:holders", &PyList_Type, &objects, &search.recorder))
         return NULL;
-    PyObject *pairs = PyList_New(0);
-    for (Py_ssize_t i = 0; pairs != NULL && i < PyList_GET_SIZE(objects); i++) {
-        PyObject *holder = PyList_GET_ITEM(objects, i);
-        traverseproc traverse = Py_TYPE(holder)->tp_traverse;
-        if (traverse == NULL)
-            continue;
-        int failed = traverse(holder, visit, &search);
-        if (failed)
-            PyErr_NoMemory();
-        if (append_found(&search, holder, pairs) || failed)
+    visit_all(objects, &search);
+    PyObject *pairs = search.failed ? PyErr_NoMemory() : PyList_New(0);
+    for (size_t i = 0; i < search.count; i++) {
+        Pair *found = &search.found[i];
+        PyObject *pair = pairs == NULL ? NULL : PyTuple_Pack(2, found->holder, found->array);
+        if (pairs != NULL && (pair == NULL || PyList_Append(pairs, pair) < 0))
             Py_CLEAR(pairs);
+        Py_XDECREF(pair);
+        Py_DECREF(found->holder);
+        Py_DECREF(found->array);
     }
     PyMem_Free(search.found);
     return pairs;

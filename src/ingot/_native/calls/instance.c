@@ -31,7 +31,11 @@ static PyObject *instance_new(PyTypeObject *Py_UNUSED(type), PyObject *arguments
     PyObject *variant, *trace, *op, *result, *values;
     if (!PyArg_ParseTuple(arguments, "OOOOO:Instance", &variant, &trace, &op, &result, &values))
         return NULL;
-    return (PyObject *)instance_create(variant, trace, op, result, values);
+    PyObject *made;
+    ENGINE_BEGIN
+    made = (PyObject *)instance_create(variant, trace, op, result, values);
+    ENGINE_END
+    return made;
 }
 
 static int instance_traverse(Instance *self, visitproc visit, void *arg) {
@@ -72,8 +76,12 @@ static PyMemberDef instance_members[] = {
     {"values", T_OBJECT, offsetof(Instance, values), READONLY,
      "The values of the trace's dimensions; None if native code created it."},
     {"uses", T_OBJECT, offsetof(Instance, uses), READONLY, "Counts its uses, including those by the fast path."},
-    {"entry", T_OBJECT, offsetof(Instance, entry), 0, "The entry of the fast path, or None."},
     {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef instance_properties[] = {
+    SHARED_FIELD("entry", Instance, entry, "The entry of the fast path, or None."),
+    {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot instance_slots[] = {
@@ -82,6 +90,7 @@ static PyType_Slot instance_slots[] = {
     {Py_tp_clear, instance_clear},
     {Py_tp_dealloc, instance_dealloc},
     {Py_tp_members, instance_members},
+    {Py_tp_getset, instance_properties},
     {Py_tp_doc, "Instance(variant, trace, op, result, values): a trace, instantiated for given shapes."},
     {0, NULL},
 };
@@ -114,20 +123,20 @@ static void shaped_dealloc(ShapedBase *self) {
     Py_DECREF(type);
 }
 
-static PyMemberDef shaped_members[] = {
-    {"_source", T_OBJECT, offsetof(ShapedBase, source), 0, "The SymbolicProgram that creates it."},
-    {"_given", T_OBJECT, offsetof(ShapedBase, given), 0, "The values of the dimensions; None if the native program has them."},
-    {"shapes", T_OBJECT, offsetof(ShapedBase, shapes), 0, "The shapes of its results."},
-    {"dtypes", T_OBJECT, offsetof(ShapedBase, dtypes), 0, "The dtypes of its results."},
-    {"native", T_OBJECT, offsetof(ShapedBase, native), 0, "The native program, or None while there is no machine code."},
-    {"by_strides", T_OBJECT, offsetof(ShapedBase, by_strides), 0, "Native programs for other layouts of the inputs, or None."},
-    {NULL, 0, 0, 0, NULL},
+static PyGetSetDef shaped_properties[] = {
+    SHARED_FIELD("_source", ShapedBase, source, "The SymbolicProgram that creates it."),
+    SHARED_FIELD("_given", ShapedBase, given, "The values of the dimensions; None if the native program has them."),
+    SHARED_FIELD("shapes", ShapedBase, shapes, "The shapes of its results."),
+    SHARED_FIELD("dtypes", ShapedBase, dtypes, "The dtypes of its results."),
+    SHARED_FIELD("native", ShapedBase, native, "The native program, or None while there is no machine code."),
+    SHARED_FIELD("by_strides", ShapedBase, by_strides, "Native programs for other layouts of the inputs, or None."),
+    {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot shaped_slots[] = {
     {Py_tp_new, PyType_GenericNew},
     {Py_tp_dealloc, shaped_dealloc},
-    {Py_tp_members, shaped_members},
+    {Py_tp_getset, shaped_properties},
     {Py_tp_doc, "The base of programs for one set of shapes."},
     {0, NULL},
 };

@@ -403,11 +403,16 @@ static void table_dealloc(ShapeTable *self) {
     Py_DECREF(type);
 }
 
+LOCKS_METHOD(table_get)
+LOCKS_METHOD(table_add)
+LOCKS_METHOD(table_values)
+LOCKS_METHOD(table_prepare)
+
 static PyMethodDef table_methods[] = {
-    {"get", (PyCFunction)table_get, METH_O, "get(shapes) -> the instance for them, or None"},
-    {"add", (PyCFunction)table_add, METH_VARARGS, "add(shapes, instance) -> the instances that were evicted"},
-    {"values", (PyCFunction)table_values, METH_NOARGS, "values() -> all instances"},
-    {"prepare", (PyCFunction)table_prepare, METH_VARARGS,
+    {"get", (PyCFunction)LOCKED(table_get), METH_O, "get(shapes) -> the instance for them, or None"},
+    {"add", (PyCFunction)LOCKED(table_add), METH_VARARGS, "add(shapes, instance) -> the instances that were evicted"},
+    {"values", (PyCFunction)LOCKED(table_values), METH_NOARGS, "values() -> all instances"},
+    {"prepare", (PyCFunction)LOCKED(table_prepare), METH_VARARGS,
      "prepare(guards, code, registers, programs, answer, made, evicted, records): enables native code to create instances"},
     {NULL, NULL, 0, NULL},
 };

@@ -162,16 +162,17 @@ static int add_constant(Signature *self, PyObject *object) {
 /* ---- containers and objects ---- */
 
 static int add_items(Signature *self, PyObject *sequence) {
-    if (add_type(self, sequence) < 0 || add(self, PyLong_FromSsize_t(PySequence_Fast_GET_SIZE(sequence))) < 0)
-        return -1;
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence); i++) {
-        PyObject *item = Py_NewRef(PySequence_Fast_GET_ITEM(sequence, i));
-        int status = add_tree(self, item);
+    PyObject *steady = ingot_steady_sequence(sequence);
+    int status = steady == NULL || add_type(self, sequence) < 0 ? -1 : 0;
+    if (status == 0)
+        status = add(self, PyLong_FromSsize_t(PySequence_Fast_GET_SIZE(steady)));
+    for (Py_ssize_t i = 0; status == 0 && i < PySequence_Fast_GET_SIZE(steady); i++) {
+        PyObject *item = Py_NewRef(PySequence_Fast_GET_ITEM(steady, i));
+        status = add_tree(self, item);
         Py_DECREF(item);
-        if (status < 0)
-            return -1;
     }
-    return 0;
+    Py_XDECREF(steady);
+    return status;
 }
 
 static int add_dict_key(Signature *self, PyObject *key) {
@@ -208,16 +209,11 @@ static int add_dict(Signature *self, PyObject *dict) {
         return -1;
     int status = add_dict_keys(self, frozen);
     for (Py_ssize_t i = 0; status == 0 && i < PyTuple_GET_SIZE(frozen); i++) {
-        PyObject *item = PyDict_GetItemWithError(dict, PyTuple_GET_ITEM(frozen, i));
-        if (item == NULL) {
-            if (!PyErr_Occurred())
-                PyErr_SetString(PyExc_RuntimeError, "[compile] a dict changed while a compiled function read it.");
-            status = -1;
-        } else {
-            Py_INCREF(item);
-            status = add_tree(self, item);
-            Py_DECREF(item);
-        }
+        PyObject *item = ingot_dict_get(dict, PyTuple_GET_ITEM(frozen, i));
+        if (item == NULL && !PyErr_Occurred())
+            PyErr_SetString(PyExc_RuntimeError, "[compile] a dict changed while a compiled function read it.");
+        status = item == NULL ? -1 : add_tree(self, item);
+        Py_XDECREF(item);
     }
     Py_DECREF(frozen);
     return status;
@@ -255,9 +251,9 @@ static int add_slots(Signature *self, PyObject *object) {
 }
 
 static int add_attributes(Signature *self, PyObject *object) {
-    PyObject *dict = instance_dict(object), *name, *value;
+    PyObject *own = instance_dict(object), *dict = own == NULL ? NULL : ingot_steady_dict(own), *name, *value;
     Py_ssize_t position = 0;
-    int status = 0;
+    int status = own != NULL && dict == NULL ? -1 : 0;
     while (status == 0 && dict != NULL && PyDict_Next(dict, &position, &name, &value)) {
         Py_INCREF(name);
         Py_INCREF(value);
@@ -265,6 +261,8 @@ static int add_attributes(Signature *self, PyObject *object) {
         Py_DECREF(name);
         Py_DECREF(value);
     }
+    Py_XDECREF(dict);
+    Py_XDECREF(own);
     if (status == 0)
         status = add_slots(self, object);
     return status < 0 ? -1 : add_borrowed(self, end_mark);
@@ -457,8 +455,10 @@ static PyObject *structure(PyObject *Py_UNUSED(module), PyObject *tree) {
     return key;
 }
 
+LOCKS_METHOD(structure)
+
 static PyMethodDef functions[] = {
-    {"structure", structure, METH_O, "structure(tree) -> the key of a tree, regardless of its arrays"},
+    {"structure", LOCKED(structure), METH_O, "structure(tree) -> the key of a tree, regardless of its arrays"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -25,12 +25,22 @@ bool has_attributes(PyObject *object) {
     return kind_of(object) == KIND_OBJECT;
 }
 
+PyObject *ingot_class_attribute(PyTypeObject *type, PyObject *name) {
+#ifdef Py_GIL_DISABLED
+    return _PyType_LookupRef(type, name);
+#else
+    return Py_XNewRef(_PyType_Lookup(type, name));
+#endif
+}
+
 static bool has_class_attribute(PyTypeObject *type, PyObject **name, const char *text) {
     if (*name == NULL && (*name = PyUnicode_InternFromString(text)) == NULL) {
         PyErr_Clear();
         return false;
     }
-    return _PyType_Lookup(type, *name) != NULL;
+    PyObject *found = ingot_class_attribute(type, *name);
+    Py_XDECREF(found);
+    return found != NULL;
 }
 
 bool is_tree_type(PyTypeObject *type) {
@@ -41,17 +51,25 @@ bool is_tree_type(PyTypeObject *type) {
 PyObject *instance_dict(PyObject *object) {
     if (Py_TYPE(object)->tp_dictoffset == 0)
         return NULL;
+#ifdef Py_GIL_DISABLED
+    PyObject *dict = PyObject_GenericGetDict(object, NULL); /* another thread may be replacing it */
+    if (dict == NULL)
+        PyErr_Clear();
+    return dict;
+#else
     PyObject **dict = _PyObject_GetDictPtr(object);
-    return dict == NULL ? NULL : *dict;
+    return dict == NULL ? NULL : Py_XNewRef(*dict);
+#endif
 }
 
 PyObject *slot_names(PyTypeObject *type) {
     static PyObject *name, *finder;
     if (name == NULL && (name = PyUnicode_InternFromString("__slotnames__")) == NULL)
         return NULL;
-    PyObject *known = PyDict_GetItemWithError(type->tp_dict, name);
+    PyObject *known = ingot_dict_get(type->tp_dict, name);
     if (known != NULL && PyList_Check(known))
-        return Py_NewRef(known);
+        return known;
+    Py_XDECREF(known);
     if (PyErr_Occurred())
         return NULL;
     if (finder == NULL) {
@@ -67,7 +85,9 @@ PyObject *slot_names(PyTypeObject *type) {
 /* Numbers and strings: constants, unless a class of the user's adds attributes. */
 static Kind kind_of_value(PyObject *object) {
     PyObject *attributes = (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) ? instance_dict(object) : NULL;
-    return attributes != NULL && PyDict_GET_SIZE(attributes) > 0 ? KIND_FOREIGN : KIND_CONSTANT;
+    bool has_some = attributes != NULL && PyDict_GET_SIZE(attributes) > 0;
+    Py_XDECREF(attributes);
+    return has_some ? KIND_FOREIGN : KIND_CONSTANT;
 }
 
 /* Functions of C: those bound to an object that can change are not constants. */
@@ -226,12 +246,18 @@ static PyObject *register_constant_type(PyObject *Py_UNUSED(module), PyObject *t
     return PySet_Add(constant_types, type) < 0 ? NULL : Py_NewRef(type);
 }
 
+LOCKS_METHOD(kind_function)
+LOCKS_METHOD(has_attributes_function)
+LOCKS_METHOD(is_tree_function)
+LOCKS_METHOD(instance_dict_function)
+LOCKS_METHOD(register_constant_type)
+
 static PyMethodDef functions[] = {
-    {"kind", kind_function, METH_O, "kind(object) -> int: how compiled functions classify it, a member of Kind"},
-    {"has_attributes", has_attributes_function, METH_O, "Whether an instance has mutable attributes."},
-    {"is_tree_instance", is_tree_function, METH_O, "Whether instances of its class are trees."},
-    {"instance_dict", instance_dict_function, METH_O, "The dict with an instance's attributes, or None."},
-    {"register_constant_type", register_constant_type, METH_O,
+    {"kind", LOCKED(kind_function), METH_O, "kind(object) -> int: how compiled functions classify it, a member of Kind"},
+    {"has_attributes", LOCKED(has_attributes_function), METH_O, "Whether an instance has mutable attributes."},
+    {"is_tree_instance", LOCKED(is_tree_function), METH_O, "Whether instances of its class are trees."},
+    {"instance_dict", LOCKED(instance_dict_function), METH_O, "The dict with an instance's attributes, or None."},
+    {"register_constant_type", LOCKED(register_constant_type), METH_O,
      "Instances of exactly this type are constants of compiled functions; returns the type."},
     {NULL, NULL, 0, NULL},
 };

@@ -21,8 +21,10 @@ Kind kind_of(PyObject *object); /* never fails */
 bool has_attributes(PyObject *object);
 /* Whether instances of a type are trees wherever they occur: dataclasses, and classes that set `_is_tree`. */
 bool is_tree_type(PyTypeObject *type);
-/* The instance's dict: borrowed, NULL without an error where there is none. */
+/* The instance's dict: a new reference, NULL without an error where there is none. */
 PyObject *instance_dict(PyObject *object);
+/* An attribute of a class or its bases: a new reference, NULL without an error where there is none. */
+PyObject *ingot_class_attribute(PyTypeObject *type, PyObject *name);
 /* Names of slots with values, of all classes: a new list; NULL with an error. */
 PyObject *slot_names(PyTypeObject *type);
 

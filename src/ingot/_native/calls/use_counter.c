@@ -9,7 +9,7 @@ typedef struct {
 } UseCounter;
 
 PyTypeObject *UseCounter_Type;
-static long long clock_of_uses; /* guarded by the GIL, as the counters are */
+static long long clock_of_uses; /* guarded by the engine lock, as the counters are */
 
 void ingot_count_use(PyObject *counter) {
     UseCounter *self = (UseCounter *)counter;
@@ -26,8 +26,10 @@ static PyObject *used(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     Py_RETURN_NONE;
 }
 
+LOCKS_METHOD(used)
+
 static PyMethodDef methods[] = {
-    {"used", used, METH_NOARGS, "Counts a use."},
+    {"used", LOCKED(used), METH_NOARGS, "Counts a use."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -56,8 +58,10 @@ static PyObject *tick(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(nothing))
     return PyLong_FromLongLong(++clock_of_uses);
 }
 
+LOCKS_METHOD(tick)
+
 static PyMethodDef functions[] = {
-    {"tick", tick, METH_NOARGS, "tick() -> advances the logical clock and returns the time"},
+    {"tick", LOCKED(tick), METH_NOARGS, "tick() -> advances the logical clock and returns the time"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -305,17 +305,23 @@ static PyObject *mailbox_segment_bytes(Mailbox *self, void *Py_UNUSED(closure)) 
     return PyLong_FromSize_t(ingot_shared_bytes((size_t)self->header + (size_t)self->room));
 }
 
+LOCKS_METHOD(mailbox_share)
+LOCKS_FAST_METHOD(mailbox_exchange)
+
 static PyMethodDef mailbox_methods[] = {
-    {"share", (PyCFunction)mailbox_share, METH_VARARGS,
+    {"share", (PyCFunction)LOCKED(mailbox_share), METH_VARARGS,
      "share(segments, window, iprobe, any_source, any_tag): exchange in shared memory from now on"},
-    {"exchange", (PyCFunction)(void (*)(void))mailbox_exchange, METH_FASTCALL,
+    {"exchange", (PyCFunction)(void (*)(void))LOCKED(mailbox_exchange), METH_FASTCALL,
      "exchange(header, array or None) -> the envelopes of all ranks"},
     {NULL, NULL, 0, NULL},
 };
 
+LOCKS_GETTER(mailbox_calls)
+LOCKS_GETTER(mailbox_segment_bytes)
+
 static PyGetSetDef mailbox_attributes[] = {
-    {"calls", (getter)mailbox_calls, NULL, "How many exchanges there were.", NULL},
-    {"segment_bytes", (getter)mailbox_segment_bytes, NULL, "Bytes of shared memory that each rank contributes.", NULL},
+    {"calls", (getter)LOCKED(mailbox_calls), NULL, "How many exchanges there were.", NULL},
+    {"segment_bytes", (getter)LOCKED(mailbox_segment_bytes), NULL, "Bytes of shared memory that each rank contributes.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -375,8 +381,10 @@ static PyObject *reduction_run(PyObject *self, PyObject *array) {
     return ingot_reduce_small(self, array);
 }
 
+LOCKS_METHOD(reduction_run)
+
 static PyMethodDef reduction_methods[] = {
-    {"run", reduction_run, METH_O, "run(array) -> its reduction over the ranks"},
+    {"run", LOCKED(reduction_run), METH_O, "run(array) -> its reduction over the ranks"},
     {NULL, NULL, 0, NULL},
 };
 
@@ -402,8 +410,10 @@ static PyObject *small_wait(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ign
     return Py_BuildValue("dO", waiting.since, waiting.about);
 }
 
+LOCKS_METHOD(small_wait)
+
 static PyMethodDef functions[] = {
-    {"small_wait", small_wait, METH_NOARGS, "Since when, and in what, a small reduction waits for other ranks."},
+    {"small_wait", LOCKED(small_wait), METH_NOARGS, "Since when, and in what, a small reduction waits for other ranks."},
     {NULL, NULL, 0, NULL},
 };
 

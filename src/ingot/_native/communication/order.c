@@ -109,10 +109,13 @@ static PyObject *like_input(PyObject *Py_UNUSED(module), PyObject *const *argume
     return make_in_order(&parts, arguments[3]);
 }
 
+LOCKS_FAST_METHOD(in_order)
+LOCKS_FAST_METHOD(like_input)
+
 static PyMethodDef functions[] = {
-    {"in_order", (PyCFunction)(void (*)(void))in_order, METH_FASTCALL,
+    {"in_order", (PyCFunction)(void (*)(void))LOCKED(in_order), METH_FASTCALL,
      "in_order(op, inputs, shape, dtype, stream, tokens) -> array"},
-    {"like_input", (PyCFunction)(void (*)(void))like_input, METH_FASTCALL,
+    {"like_input", (PyCFunction)(void (*)(void))LOCKED(like_input), METH_FASTCALL,
      "like_input(op, x, stream, tokens) -> array, or None while a transform runs"},
     {NULL, NULL, 0, NULL},
 };

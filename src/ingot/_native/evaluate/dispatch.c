@@ -120,8 +120,10 @@ static PyObject *forget_programs(PyObject *Py_UNUSED(module), PyObject *Py_UNUSE
     Py_RETURN_NONE;
 }
 
+LOCKS_METHOD(forget_programs)
+
 static PyMethodDef functions[] = {
-    {"forget_programs", forget_programs, METH_NOARGS, "Empties the caches of programs for ops and for whole graphs."},
+    {"forget_programs", LOCKED(forget_programs), METH_NOARGS, "Empties the caches of programs for ops and for whole graphs."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -284,14 +284,23 @@ static PyObject *in_transform(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(i
     return PyBool_FromLong(tracing_depth > (recording_sources() ? 1 : 0));
 }
 
+LOCKS_METHOD(evaluate)
+LOCKS_METHOD(evaluate_arrays)
+LOCKS_METHOD(evaluate_pending)
+LOCKS_METHOD(mark_pending)
+LOCKS_METHOD(topological)
+LOCKS_FAST_METHOD(set_data)
+
 static PyMethodDef functions[] = {
-    {"evaluate", evaluate, METH_O, "evaluate(arrays): computes the values of arrays that have none"},
-    {"evaluate_arrays", evaluate_arrays, METH_O, "evaluate_arrays(tuple) -> whether all are arrays, which are evaluated then"},
-    {"evaluate_pending", evaluate_pending, METH_O,
+    {"evaluate", LOCKED(evaluate), METH_O, "evaluate(arrays): computes the values of arrays that have none"},
+    {"evaluate_arrays", LOCKED(evaluate_arrays), METH_O,
+     "evaluate_arrays(tuple) -> whether all are arrays, which are evaluated then"},
+    {"evaluate_pending", LOCKED(evaluate_pending), METH_O,
      "evaluate_pending(arrays): as evaluate, but computes pending nodes instead of waiting for them"},
-    {"mark_pending", mark_pending, METH_VARARGS, "mark_pending(arrays, wait) -> whether there is anything to compute"},
-    {"topological", topological, METH_O, "topological(arrays) -> all nodes that they depend on, in topological order"},
-    {"set_data", (PyCFunction)(void (*)(void))set_data, METH_FASTCALL, "set_data(node, ndarray): sets the value of a node"},
+    {"mark_pending", LOCKED(mark_pending), METH_VARARGS, "mark_pending(arrays, wait) -> whether there is anything to compute"},
+    {"topological", LOCKED(topological), METH_O, "topological(arrays) -> all nodes that they depend on, in topological order"},
+    {"set_data", (PyCFunction)(void (*)(void))LOCKED(set_data), METH_FASTCALL,
+     "set_data(node, ndarray): sets the value of a node"},
     {"in_tracing", in_tracing, METH_NOARGS, "Whether a transform is running on this thread."},
     {"in_transform", in_transform, METH_NOARGS, "Whether a transform besides compile is running on this thread."},
     {NULL, NULL, 0, NULL},

@@ -89,6 +89,19 @@ static int begin_call(Call *call, Node *node, bool may_donate) {
     return 0;
 }
 
+/* Whether what `begin_call` found of donated inputs still holds after other threads may have run: the node and the call have
+ * the only references to the inputs, and each input and the call to its value. */
+static bool are_still_sole(const Node *node, const Call *call) {
+    if (node->inputs != call->inputs || Py_REFCNT(call->inputs) != 2)
+        return false;
+    for (Py_ssize_t i = 0; i < call->count; i++) {
+        PyObject *input = PyTuple_GET_ITEM(call->inputs, i);
+        if (call->donated[i] && (Py_REFCNT(input) != 1 || Py_REFCNT(call->values[i + 1]) != 2))
+            return false;
+    }
+    return true;
+}
+
 static int process = 1; /* counts forks: evaluations that were running in the parent never finish in the child */
 
 static void after_fork_in_child(void) {
@@ -123,8 +136,11 @@ static bool are_contiguous(const Call *call) {
 static PyObject *native_program(const Call *call) {
     PyObject *program = PyObject_GetAttr(call->op, attribute_names.program);
     PyObject *native = program == NULL ? NULL : PyObject_GetAttr(program, attribute_names.native);
-    if (native == Py_None && are_contiguous(call))
+    if (native == Py_None && are_contiguous(call)) {
+        ENGINE_PAUSE
         Py_SETREF(native, PyObject_CallMethodNoArgs(program, attribute_names.plan));
+        ENGINE_RESUME
+    }
     Py_XDECREF(program);
     if (native != NULL && !ingot_is_program(native))
         Py_CLEAR(native); /* None: not planned yet, because that depends on the layout of the inputs */
@@ -156,7 +172,7 @@ static PyObject *run_for_layout(const Call *call) {
     bool has_any = table != NULL && PyDict_Check(table) && PyDict_GET_SIZE(table) > 0; /* None: not yet */
     PyObject *strides = has_any ? strides_of_inputs(call) : NULL;
     if (strides != NULL)
-        native = Py_XNewRef(PyDict_GetItemWithError(table, strides));
+        native = ingot_dict_get(table, strides);
     Py_XDECREF(strides);
     Py_XDECREF(table);
     Py_XDECREF(program);
@@ -178,6 +194,7 @@ static PyObject *run_program(Node *node, Call *call) {
         call->donated[i] = call->donated[i] && ingot_program_may_reuse(native, i);
         any |= call->donated[i];
     }
+    any = any && are_still_sole(node, call);
     if (any)
         take_out(node);
     PyObject *suspended = NULL;
@@ -204,12 +221,14 @@ static PyObject *change_input(Node *node, Call *call) {
     take_out(node);
     ingot_forget_panels(call->values[1]);
     PyObject *done = NULL;
+    ENGINE_PAUSE
     PyObject *change = PyObject_VectorcallMethod(attribute_names.change, call->values, (size_t)call->count + 1, NULL);
     PyObject *arguments = change == NULL ? NULL : PyTuple_GetSlice(change, 1, PyTuple_GET_SIZE(change));
     if (arguments != NULL)
         done = PyObject_Call(PyTuple_GET_ITEM(change, 0), arguments, NULL);
     Py_XDECREF(arguments);
     Py_XDECREF(change);
+    ENGINE_RESUME
     if (done == NULL) {
         put_back(node, call);
         return NULL;
@@ -229,12 +248,14 @@ static PyObject *run_rule(Node *node, Call *call) {
         if (change == NULL)
             return NULL;
         Py_DECREF(change);
-        if (change != Py_None)
+        if (change != Py_None && are_still_sole(node, call))
             return change_input(node, call);
     }
-    PyObject *result = is_large(call) && callbacks.evaluate_large != NULL
-                           ? PyObject_Vectorcall(callbacks.evaluate_large, call->values, (size_t)call->count + 1, NULL)
+    PyObject *large = is_large(call) ? callbacks.evaluate_large : NULL, *result;
+    ENGINE_PAUSE
+    result = large != NULL ? PyObject_Vectorcall(large, call->values, (size_t)call->count + 1, NULL)
                            : PyObject_VectorcallMethod(attribute_names.evaluate, call->values, (size_t)call->count + 1, NULL);
+    ENGINE_RESUME
     if (result != NULL)
         Py_SETREF(result, checked_results(call->op, result, node));
     return result;
@@ -246,8 +267,10 @@ static PyObject *run_callback(PyObject *callback, Node *node, const Call *call, 
     PyObject *values = PyTuple_New(call->count), *result = NULL;
     for (Py_ssize_t i = 0; values != NULL && i < call->count; i++)
         PyTuple_SET_ITEM(values, i, Py_NewRef(call->values[i + 1]));
+    ENGINE_PAUSE
     if (values != NULL)
         result = PyObject_CallFunctionObjArgs(callback, (PyObject *)node, call->op, values, NULL);
+    ENGINE_RESUME
     Py_XDECREF(values);
     Py_DECREF(callback);
     if (gives_value && result != NULL && result != Py_NotImplemented)
@@ -402,7 +425,10 @@ static int resume(Node *node) {
 static int wait_for_others(Node *node, bool computes_pending) {
     if (node->pending != NULL && node->data == NULL && !computes_pending) {
         PyObject *wait = Py_NewRef(node->pending); /* the computing thread drops its reference */
-        PyObject *waited = PyObject_CallNoArgs(wait);
+        PyObject *waited;
+        ENGINE_PAUSE
+        waited = PyObject_CallNoArgs(wait);
+        ENGINE_RESUME
         Py_DECREF(wait);
         Py_XDECREF(waited);
         if (waited == NULL)

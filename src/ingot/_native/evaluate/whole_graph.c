@@ -351,8 +351,14 @@ static bool is_program_and_counter(PyObject *done) {
 static int offer(Key *key, const NodeList *order, bool is_frequent) {
     PyObject *ops = key->has_program_key ? tuple_of_ops(order) : NULL;
     PyObject *nodes = node_list_as_list(order), *wanted = list_of_positions(key), *done = NULL;
-    if (nodes != NULL && wanted != NULL)
-        done = PyObject_CallFunctionObjArgs(callbacks.fuse, nodes, wanted, is_frequent ? Py_True : Py_False, NULL);
+    PyObject *fuse = Py_XNewRef(callbacks.fuse); /* another thread may remove it */
+    ENGINE_PAUSE
+    if (nodes != NULL && wanted != NULL && fuse != NULL)
+        done = PyObject_CallFunctionObjArgs(fuse, nodes, wanted, is_frequent ? Py_True : Py_False, NULL);
+    else if (!PyErr_Occurred())
+        done = Py_NewRef(Py_False);
+    ENGINE_RESUME
+    Py_XDECREF(fuse);
     int status = done == NULL ? -1 : PyObject_IsTrue(done);
     if (status == 1 && ops != NULL && is_program_and_counter(done))
         keep(key, Py_NewRef(ops), PyTuple_GET_ITEM(done, 0), PyTuple_GET_ITEM(done, 1));
@@ -416,10 +422,14 @@ static PyObject *forget_graphs_function(PyObject *Py_UNUSED(module), PyObject *P
     Py_RETURN_NONE;
 }
 
+LOCKS_METHOD(forget_graphs_function)
+LOCKS_METHOD(evaluated_nodes)
+LOCKS_METHOD(graph_runs)
+
 static PyMethodDef functions[] = {
-    {"forget_graphs", forget_graphs_function, METH_NOARGS, "Empties the cache of programs for whole graphs."},
-    {"evaluated_nodes", evaluated_nodes, METH_NOARGS, "The nodes of the graph that this thread evaluates as a whole."},
-    {"graph_runs", graph_runs, METH_NOARGS, "The number of graphs that ran without entering Python."},
+    {"forget_graphs", LOCKED(forget_graphs_function), METH_NOARGS, "Empties the cache of programs for whole graphs."},
+    {"evaluated_nodes", LOCKED(evaluated_nodes), METH_NOARGS, "The nodes of the graph that this thread evaluates as a whole."},
+    {"graph_runs", LOCKED(graph_runs), METH_NOARGS, "The number of graphs that ran without entering Python."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -145,10 +145,23 @@ static PyObject *apply_operator(int which, PyObject *left, PyObject *right) {
 }
 
 static PyObject *binary(int which, PyObject *left, PyObject *right) {
-    PyObject *result = apply_operator(which, left, right);
+    PyObject *result;
+    ENGINE_BEGIN
+    result = apply_operator(which, left, right);
     if (result == NULL)
         ingot_shorten_traceback();
+    ENGINE_END
     return result;
+}
+
+/* Lets an array refer to another node, whose reference it steals. */
+void array_point_to(PyObject *array, Node *node) {
+    Node *old;
+    ENGINE_BEGIN
+    old = ((Array *)array)->node;
+    ((Array *)array)->node = node;
+    ENGINE_END
+    Py_DECREF(old);
 }
 
 /* `a += b` re-points the handle, so every holder of it sees the new value; graphs already built keep the old node. */
@@ -156,9 +169,7 @@ static PyObject *in_place(int which, PyObject *self, PyObject *other) {
     PyObject *result = binary(which, self, other);
     if (result == NULL || !is_array(result))
         return result;
-    Node *old = ((Array *)self)->node;
-    ((Array *)self)->node = (Node *)Py_NewRef(((Array *)result)->node);
-    Py_DECREF(old);
+    array_point_to(self, (Node *)Py_NewRef(((Array *)result)->node)); /* no other thread has the result */
     Py_DECREF(result);
     return Py_NewRef(self);
 }
@@ -172,9 +183,11 @@ static PyObject *in_place(int which, PyObject *self, PyObject *other) {
     static PyObject *array_in_place_##name(PyObject *a, PyObject *b) { \
         return in_place(which, a, b);                                  \
     }
-#define UNARY(name, which)                       \
-    static PyObject *array_##name(PyObject *a) { \
-        return call_operator(which, a, NULL);    \
+#define UNARY(name, which)                                   \
+    static PyObject *array_##name(PyObject *a) {             \
+        PyObject *result;                                    \
+        ENGINE_BEGIN result = call_operator(which, a, NULL); \
+        ENGINE_END return result;                            \
     }
 
 BINARY_IN_PLACE(add, ADD)
@@ -195,7 +208,10 @@ UNARY(absolute, ABSOLUTE)
 UNARY(invert, INVERT)
 
 static PyObject *array_in_place_true_divide(PyObject *a, PyObject *b) {
-    Dtype *dtype = (Dtype *)((Array *)a)->node->dtype;
+    Dtype *dtype; /* dtypes live as long as the process */
+    ENGINE_BEGIN
+    dtype = (Dtype *)((Array *)a)->node->dtype;
+    ENGINE_END
     if (dtype_is_inexact(dtype) || b == Py_None) /* None gets its own error first */
         return in_place(TRUE_DIVIDE, a, b);
     PyErr_Format(PyExc_ValueError, "[divide] a quotient does not fit into %S: write a = a / b instead of a /= b.", dtype);
@@ -268,9 +284,7 @@ static int array_set_node(Array *self, PyObject *value, void *Py_UNUSED(closure)
             PyErr_SetString(PyExc_AttributeError, "the node of an array cannot be deleted.");
         return -1;
     }
-    Node *old = self->node;
-    self->node = (Node *)Py_NewRef(node);
-    Py_DECREF(old);
+    array_point_to((PyObject *)self, (Node *)Py_NewRef(node));
     return 0;
 }
 
@@ -280,34 +294,57 @@ static PyObject *array_data(Array *self, void *Py_UNUSED(closure)) {
 
 /* Format strings match MLX's. The buffer protocol has none for bfloat16: without a buffer, NumPy asks `__array__`, which
  * answers in ml_dtypes' bfloat16. */
-static int array_get_buffer(Array *self, Py_buffer *view, int flags) {
-    view->obj = NULL;
-    if (self->node->dtype == (PyObject *)dtype_table[BFLOAT16]) {
+static int get_buffer(Node *node, Py_buffer *view, int flags) {
+    if (node->dtype == (PyObject *)dtype_table[BFLOAT16]) {
         PyErr_SetString(PyExc_BufferError, "[memoryview] the buffer protocol has no format for bfloat16: use "
                                            "x.view(mx.uint16) for its bits, or np.array(x).");
         return -1;
     }
-    PyObject *data = node_view(self->node);
+    PyObject *data;
+    ENGINE_BEGIN
+    data = node_view(node);
+    ENGINE_END
     if (data == NULL)
         return -1;
     int status = PyObject_GetBuffer(data, view, flags);
     Py_DECREF(data);
     if (status == 0 && view->format != NULL) {
-        int number = ((Dtype *)self->node->dtype)->number;
+        int number = ((Dtype *)node->dtype)->number;
         view->format = number == INT64 ? "q" : number == UINT64 ? "Q" : view->format;
     }
     return status;
 }
 
+static int array_get_buffer(PyObject *object, Py_buffer *view, int flags) {
+    view->obj = NULL;
+    Node *node;
+    ENGINE_BEGIN
+    node = (Node *)Py_NewRef(((Array *)object)->node);
+    ENGINE_END
+    int status = get_buffer(node, view, flags);
+    Py_DECREF(node);
+    return status;
+}
+
+LOCKS_GETTER(array_shape)
+LOCKS_GETTER(array_dtype)
+LOCKS_GETTER(array_ndim)
+LOCKS_GETTER(array_size)
+LOCKS_GETTER(array_itemsize)
+LOCKS_GETTER(array_nbytes)
+LOCKS_GETTER(array_node)
+LOCKS_SETTER(array_set_node)
+LOCKS_GETTER(array_data)
+
 static PyGetSetDef properties[] = {
-    {"shape", (getter)array_shape, NULL, "The lengths of the axes, as a tuple of ints.", NULL},
-    {"dtype", (getter)array_dtype, NULL, "The type of the elements.", NULL},
-    {"ndim", (getter)array_ndim, NULL, "The number of axes.", NULL},
-    {"size", (getter)array_size, NULL, "The number of elements.", NULL},
-    {"itemsize", (getter)array_itemsize, NULL, "The size of one element in bytes.", NULL},
-    {"nbytes", (getter)array_nbytes, NULL, "The number of bytes that the elements take.", NULL},
-    {"_node", (getter)array_node, (setter)array_set_node, "The graph node that this handle points to.", NULL},
-    {"_data", (getter)array_data, NULL, "The value as a NumPy array that shares memory; evaluates.", NULL},
+    {"shape", (getter)LOCKED(array_shape), NULL, "The lengths of the axes, as a tuple of ints.", NULL},
+    {"dtype", (getter)LOCKED(array_dtype), NULL, "The type of the elements.", NULL},
+    {"ndim", (getter)LOCKED(array_ndim), NULL, "The number of axes.", NULL},
+    {"size", (getter)LOCKED(array_size), NULL, "The number of elements.", NULL},
+    {"itemsize", (getter)LOCKED(array_itemsize), NULL, "The size of one element in bytes.", NULL},
+    {"nbytes", (getter)LOCKED(array_nbytes), NULL, "The number of bytes that the elements take.", NULL},
+    {"_node", (getter)LOCKED(array_node), (setter)LOCKED(array_set_node), "The graph node that this handle points to.", NULL},
+    {"_data", (getter)LOCKED(array_data), NULL, "The value as a NumPy array that shares memory; evaluates.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -411,10 +448,13 @@ static PyObject *retype_dlpack(PyObject *Py_UNUSED(module), PyObject *arguments)
     return PyBool_FromLong(found);
 }
 
+LOCKS_METHOD(set_operator)
+LOCKS_METHOD(wrap)
+
 static PyMethodDef functions[] = {
     {"retype_dlpack", retype_dlpack, METH_VARARGS, "retype_dlpack(capsule, old code, new code) -> bool"},
-    {"set_operator", set_operator, METH_VARARGS, "set_operator(name, function): what an operator of array calls"},
-    {"wrap", wrap, METH_O, "wrap(node) -> array: a new handle on a node"},
+    {"set_operator", LOCKED(set_operator), METH_VARARGS, "set_operator(name, function): what an operator of array calls"},
+    {"wrap", LOCKED(wrap), METH_O, "wrap(node) -> array: a new handle on a node"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -256,8 +256,10 @@ static PyObject *call_rule(Step *step, PyObject *cotangent, PyObject *out) {
         arguments[used + ready] = input;
     }
     PyObject *result = NULL;
+    ENGINE_PAUSE
     if (ready == count)
         result = PyObject_VectorcallMethod(rule, arguments, (size_t)(used + count), NULL);
+    ENGINE_RESUME
     for (Py_ssize_t i = 0; i < ready; i++)
         Py_DECREF(arguments[used + i]);
     if (arguments != fast)
@@ -456,15 +458,22 @@ static PyObject *redirect(PyObject *Py_UNUSED(module), PyObject *arguments) {
     Py_RETURN_TRUE;
 }
 
+LOCKS_FAST_METHOD(scaled_by_partial)
+LOCKS_FAST_METHOD(between)
+LOCKS_FAST_METHOD(backward)
+LOCKS_FAST_METHOD(follow)
+LOCKS_METHOD(redirect)
+
 static PyMethodDef functions[] = {
-    {"scaled_by_partial", (PyCFunction)(void (*)(void))scaled_by_partial, METH_FASTCALL,
+    {"scaled_by_partial", (PyCFunction)(void (*)(void))LOCKED(scaled_by_partial), METH_FASTCALL,
      "scaled_by_partial(vector, partial, conjugated) -> the product, as Elementwise.partials states partials; or None"},
-    {"between", (PyCFunction)(void (*)(void))between, METH_FASTCALL,
+    {"between", (PyCFunction)(void (*)(void))LOCKED(between), METH_FASTCALL,
      "between(outputs, leaves) -> nodes on paths from the leaves to the outputs, inputs first"},
-    {"backward", (PyCFunction)(void (*)(void))backward, METH_FASTCALL,
+    {"backward", (PyCFunction)(void (*)(void))LOCKED(backward), METH_FASTCALL,
      "backward(outputs, cotangents, leaves) -> the leaves' cotangents"},
-    {"follow", (PyCFunction)(void (*)(void))follow, METH_FASTCALL, "follow(op, arrays) -> tracers with the same values"},
-    {"redirect", redirect, METH_VARARGS, "redirect(node, op, inputs): lets another op compute the value of a node"},
+    {"follow", (PyCFunction)(void (*)(void))LOCKED(follow), METH_FASTCALL,
+     "follow(op, arrays) -> tracers with the same values"},
+    {"redirect", LOCKED(redirect), METH_VARARGS, "redirect(node, op, inputs): lets another op compute the value of a node"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -106,6 +106,20 @@ static bool push_items(MemoKey *key, uint64_t tag, PyObject **items, Py_ssize_t 
     return true;
 }
 
+/* Other threads may change a list and with it free strings, so those are not pushed meanwhile. */
+static bool push_list(MemoKey *key, PyObject *list, int depth) {
+    PyObject *steady = ingot_steady_sequence(list);
+    if (steady == NULL) {
+        PyErr_Clear(); /* out of memory: not looked up */
+        return false;
+    }
+    key->open_lists++;
+    bool pushed = push_items(key, TAG_LIST, ((PyListObject *)steady)->ob_item, PyList_GET_SIZE(steady), depth);
+    key->open_lists--;
+    Py_DECREF(steady);
+    return pushed;
+}
+
 static bool push_number(MemoKey *key, PyObject *value) {
     if (PyFloat_CheckExact(value)) {
         double number = PyFloat_AS_DOUBLE(value);
@@ -122,7 +136,7 @@ static bool push_value(MemoKey *key, PyObject *value, int depth) {
     if (Py_IS_TYPE(value, Array_Type))
         return push_array(key, value);
     if (value == Py_None || value == Py_True || value == Py_False || value == Py_Ellipsis || Py_IS_TYPE(value, Dtype_Type) ||
-        (PyUnicode_CheckExact(value) && PyUnicode_CHECK_INTERNED(value)))
+        (PyUnicode_CheckExact(value) && PyUnicode_CHECK_INTERNED(value) && key->open_lists == 0))
         return push_object(key, TAG_OBJECT, value);
     if (PyLong_CheckExact(value) || PyFloat_CheckExact(value))
         return push_number(key, value);
@@ -131,7 +145,7 @@ static bool push_value(MemoKey *key, PyObject *value, int depth) {
     if (PyTuple_CheckExact(value))
         return push_items(key, TAG_TUPLE, ((PyTupleObject *)value)->ob_item, PyTuple_GET_SIZE(value), depth);
     if (PyList_CheckExact(value))
-        return push_items(key, TAG_LIST, ((PyListObject *)value)->ob_item, PyList_GET_SIZE(value), depth);
+        return push_list(key, value, depth);
     if (PySlice_Check(value)) {
         PySliceObject *slice = (PySliceObject *)value;
         return push_items(key, TAG_SLICE, (PyObject *[]){slice->start, slice->stop, slice->step}, 3, depth);
@@ -141,7 +155,7 @@ static bool push_value(MemoKey *key, PyObject *value, int depth) {
 
 bool memo_key(MemoKey *key, PyObject *function, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
     key->key = (WordKey){.words = key->words};
-    key->kept_count = key->array_count = 0;
+    key->kept_count = key->array_count = key->open_lists = 0;
     if (ingot_is_tracing() || recording_sources() || ingot_line_of() != NULL || !push_object(key, TAG_SELF, function))
         return false;
     for (Py_ssize_t i = 0; i < count; i++) {

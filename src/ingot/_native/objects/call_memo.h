@@ -11,6 +11,7 @@
 typedef struct {
     WordKey key;
     int kept_count, array_count;
+    int open_lists; /* lists that are being pushed */
     uint64_t words[MAX_KEY_WORDS];
     PyObject *kept[MAX_KEY_WORDS];
     PyObject *objects[MAX_KEY_ARRAYS]; /* the arguments that are arrays */

@@ -55,22 +55,18 @@ static bool is_plain_int(PyObject *value) {
 }
 
 static bool is_plain_ints(PyObject *value) {
-    PyObject **items;
-    Py_ssize_t count;
-    if (PyTuple_CheckExact(value)) {
-        items = ((PyTupleObject *)value)->ob_item;
-        count = PyTuple_GET_SIZE(value);
-    } else if (PyList_CheckExact(value)) {
-        items = ((PyListObject *)value)->ob_item;
-        count = PyList_GET_SIZE(value);
-    } else {
+    if (!PyTuple_CheckExact(value) && !PyList_CheckExact(value))
+        return false;
+    PyObject *steady = ingot_steady_sequence(value);
+    if (steady == NULL) { /* out of memory: left to Python */
+        PyErr_Clear();
         return false;
     }
-    for (Py_ssize_t i = 0; i < count; i++) {
-        if (!is_plain_int(items[i]))
-            return false;
-    }
-    return true;
+    bool all_plain = true;
+    for (Py_ssize_t i = 0; all_plain && i < PySequence_Fast_GET_SIZE(steady); i++)
+        all_plain = is_plain_int(PySequence_Fast_GET_ITEM(steady, i));
+    Py_DECREF(steady);
+    return all_plain;
 }
 
 static bool is_instance(PyObject *value, unsigned kinds) {
@@ -142,7 +138,8 @@ static int learn(Checked *self) {
     }
     self->positions = positions;
     self->others = others;
-    Py_XSETREF(self->names, Py_NewRef(names));
+    if (self->names == NULL) /* else another thread was faster */
+        self->names = Py_NewRef(names);
     result = 0;
 done:
     Py_DECREF(answer);
@@ -183,14 +180,12 @@ static PyObject *call_function(Checked *self, PyObject *const *arguments, size_t
     if (self->names == NULL && learn(self) < 0)
         return NULL;
     *usual = all_usual(self, arguments, count, keywords);
-    return *usual ? PyObject_Vectorcall(self->function, arguments, flagged, keywords)
-                  : call_with_taken(self, arguments, count, keywords);
-}
-
-static void point_to(PyObject *array, Node *node) { /* steals the reference */
-    Node *old = ((Array *)array)->node;
-    ((Array *)array)->node = node;
-    Py_DECREF(old);
+    PyObject *result;
+    ENGINE_PAUSE
+    result = *usual ? PyObject_Vectorcall(self->function, arguments, flagged, keywords)
+                    : call_with_taken(self, arguments, count, keywords);
+    ENGINE_RESUME
+    return result;
 }
 
 /* Calls a by_shapes function, or replays an equal earlier call. */
@@ -201,7 +196,7 @@ static PyObject *call_by_shapes(Checked *self, MemoKey *key, PyObject *const *ar
     if (found < 0)
         return NULL;
     if (found && self->sets_item) {
-        point_to(arguments[0], node);
+        array_point_to(arguments[0], node);
         Py_RETURN_NONE;
     }
     if (found && argument != NULL) {
@@ -230,7 +225,7 @@ static bool has_mask(const MemoKey *key) {
     return false;
 }
 
-static PyObject *checked_call(PyObject *object, PyObject *const *arguments, size_t flagged, PyObject *keywords) {
+static PyObject *call_checked(PyObject *object, PyObject *const *arguments, size_t flagged, PyObject *keywords) {
     Checked *self = (Checked *)object;
     PyObject *result;
     MemoKey key;
@@ -242,6 +237,14 @@ static PyObject *checked_call(PyObject *object, PyObject *const *arguments, size
         result = call_function(self, arguments, flagged, keywords, &usual);
     if (result == NULL)
         ingot_shorten_traceback(); /* errors leave the package here */
+    return result;
+}
+
+static PyObject *checked_call(PyObject *object, PyObject *const *arguments, size_t flagged, PyObject *keywords) {
+    PyObject *result;
+    ENGINE_BEGIN
+    result = call_checked(object, arguments, flagged, keywords);
+    ENGINE_END
     return result;
 }
 
@@ -357,8 +360,11 @@ static PyObject *class_kind(PyObject *Py_UNUSED(module), PyObject *type) {
     return PyLong_FromUnsignedLong((unsigned long)FIRST_CLASS << number);
 }
 
+LOCKS_METHOD(class_kind)
+
 static PyMethodDef functions[] = {
-    {"class_kind", class_kind, METH_O, "class_kind(class) -> the kind of its instances, for arguments of public functions"},
+    {"class_kind", LOCKED(class_kind), METH_O,
+     "class_kind(class) -> the kind of its instances, for arguments of public functions"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -57,10 +57,12 @@ static Node *scalar_node(PyObject *value, Dtype *dtype) {
     Py_XINCREF(node);
     Py_XDECREF(made);
     if (node != NULL && kind >= 0) {
+        Node *old = scalar_cache[slot].node;
         scalar_cache[slot].bits = bits;
         scalar_cache[slot].dtype = dtype->number;
         scalar_cache[slot].kind = kind;
-        Py_XSETREF(scalar_cache[slot].node, (Node *)Py_NewRef(node));
+        scalar_cache[slot].node = (Node *)Py_NewRef(node);
+        Py_XDECREF(old);
     }
     return node;
 }
@@ -103,14 +105,25 @@ Node *cast_node(Node *input, Dtype *dtype, PyObject *stream) {
     static PyObject *casts[DTYPE_COUNT];
     if (input->dtype == (PyObject *)dtype)
         return input;
-    if (casts[dtype->number] == NULL) {
-        if (REQUIRED(cast) != NULL)
-            casts[dtype->number] = PyObject_CallOneArg(callbacks.cast, (PyObject *)dtype);
+    if (casts[dtype->number] == NULL && REQUIRED(cast) != NULL) {
+        PyObject *made = PyObject_CallOneArg(callbacks.cast, (PyObject *)dtype);
+        if (casts[dtype->number] == NULL) /* else another thread was faster */
+            casts[dtype->number] = made;
+        else
+            Py_XDECREF(made);
     }
     return unary_node(casts[dtype->number], input, input->shape, (PyObject *)dtype, stream);
 }
 
 #define BROADCAST_COUNT 256
+
+/* Whether two tuples of ints are equal. Runs no Python. */
+static bool same_lengths(PyObject *a, PyObject *b) {
+    bool same = PyTuple_GET_SIZE(a) == PyTuple_GET_SIZE(b);
+    for (Py_ssize_t i = 0; same && i < PyTuple_GET_SIZE(a); i++)
+        same = PyLong_AsSsize_t(PyTuple_GET_ITEM(a, i)) == PyLong_AsSsize_t(PyTuple_GET_ITEM(b, i));
+    return same;
+}
 
 /* Returns the op that broadcasts to a shape, a new reference. The most recent ones are cached: shapes recur, and a
  * graph of identical ops is recognised faster than one of equal ops (evaluate/whole_graph.c). */
@@ -128,12 +141,15 @@ static PyObject *broadcast_op(PyObject *shape) {
         hash = hash * 1000003u + (size_t)PyLong_AsSsize_t(length); /* lengths always fit */
     }
     size_t slot = (hash ^ hash >> 16) % BROADCAST_COUNT;
-    if (known[slot].shape != NULL && PyObject_RichCompareBool(known[slot].shape, shape, Py_EQ) == 1)
+    if (known[slot].shape != NULL && same_lengths(known[slot].shape, shape))
         return Py_NewRef(known[slot].op);
     PyObject *op = PyObject_CallOneArg(callbacks.broadcast, shape);
-    if (op != NULL) {
-        Py_XSETREF(known[slot].shape, Py_NewRef(shape));
-        Py_XSETREF(known[slot].op, Py_NewRef(op));
+    if (op != NULL) { /* both at once: letting go of the old ones may let other threads in */
+        PyObject *old_shape = known[slot].shape, *old_op = known[slot].op;
+        known[slot].shape = Py_NewRef(shape);
+        known[slot].op = Py_NewRef(op);
+        Py_XDECREF(old_shape);
+        Py_XDECREF(old_op);
     }
     return op;
 }
@@ -320,7 +336,7 @@ done:
 }
 
 /* lift(*operands[, stream]) */
-static PyObject *lift_call(PyObject *self, PyObject *const *arguments, size_t flagged, PyObject *keywords) {
+static PyObject *call_lift(PyObject *self, PyObject *const *arguments, size_t flagged, PyObject *keywords) {
     Py_ssize_t count = PyVectorcall_NARGS(flagged);
     Py_ssize_t arity = ((Lift *)self)->arity;
     if (keywords != NULL && PyTuple_GET_SIZE(keywords) > 0) {
@@ -330,6 +346,14 @@ static PyObject *lift_call(PyObject *self, PyObject *const *arguments, size_t fl
     if (count == arity + 1)
         return lift_apply(self, arguments, arity, arguments[arity]);
     return lift_apply(self, arguments, count, NULL);
+}
+
+static PyObject *lift_call(PyObject *self, PyObject *const *arguments, size_t flagged, PyObject *keywords) {
+    PyObject *result;
+    ENGINE_BEGIN
+    result = call_lift(self, arguments, flagged, keywords);
+    ENGINE_END
+    return result;
 }
 
 static int named_choice(const char *what, const char *value, const char *const *choices) {

@@ -16,7 +16,7 @@ static _Thread_local struct {
     PyObject *source;
 } last_line;
 
-static uint64_t last_mark; /* traversals hold the GIL throughout, so one counter serves all threads */
+static uint64_t last_mark; /* traversals hold the engine lock throughout, so one counter serves all threads */
 
 uint64_t next_mark(void) {
     return ++last_mark;
@@ -145,31 +145,47 @@ Node *node_new(PyObject *op, PyObject *inputs, PyObject *shape, PyObject *dtype,
     return node;
 }
 
-/* Input tuples of nodes being deallocated, released in a loop: a chain of a million nodes must not recurse. */
-static struct {
-    PyObject **items;
+enum { SHORT = 64 };
+
+/* Input tuples of nodes that a thread deallocates, released in a loop: a chain of a million nodes must not recurse. */
+typedef struct {
+    PyObject **items; /* allocated while it is drained, unless it is short */
     size_t count, capacity;
     bool draining;
-} doomed;
+} Doomed;
+
+static _Thread_local Doomed doomed;
+
+static bool make_room(Doomed *list) {
+    size_t capacity = 2 * list->capacity;
+    PyObject **items = PyMem_Malloc(capacity * sizeof *items);
+    if (items == NULL)
+        return false;
+    memcpy(items, list->items, list->count * sizeof *items);
+    if (list->capacity > SHORT)
+        PyMem_Free(list->items);
+    list->items = items;
+    list->capacity = capacity;
+    return true;
+}
 
 static void release_later(PyObject *inputs) {
-    if (doomed.count == doomed.capacity) {
-        size_t capacity = doomed.capacity ? 2 * doomed.capacity : 64;
-        PyObject **items = PyMem_Realloc(doomed.items, capacity * sizeof *items);
-        if (items == NULL) { /* out of memory: fall back to recursion */
-            Py_DECREF(inputs);
-            return;
-        }
-        doomed.items = items;
-        doomed.capacity = capacity;
-    }
-    doomed.items[doomed.count++] = inputs;
-    if (doomed.draining)
+    Doomed *list = &doomed;
+    if (list->draining) {
+        if (list->count < list->capacity || make_room(list))
+            list->items[list->count++] = inputs;
+        else
+            Py_DECREF(inputs); /* out of memory: fall back to recursion */
         return;
-    doomed.draining = true;
-    while (doomed.count > 0)
-        Py_DECREF(doomed.items[--doomed.count]);
-    doomed.draining = false;
+    }
+    PyObject *few[SHORT];
+    *list = (Doomed){few, 0, SHORT, true};
+    Py_DECREF(inputs);
+    while (list->count > 0)
+        Py_DECREF(list->items[--list->count]);
+    if (list->capacity > SHORT)
+        PyMem_Free(list->items);
+    list->draining = false;
 }
 
 void node_detach(Node *node) {
@@ -218,30 +234,41 @@ static PyObject *node_origin(Node *self, void *Py_UNUSED(closure)) {
     return PyObject_CallFunction(callbacks.source_of, "Oi", self->code, self->instruction);
 }
 
-static PyObject *node_repr(Node *self) {
-    if (self->op == NULL)
-        return PyUnicode_FromFormat("<Node %s %S %R>", self->data ? "value" : "placeholder", self->dtype, self->shape);
-    return PyUnicode_FromFormat("<Node %R %S %R>", self->op, self->dtype, self->shape);
+static PyObject *node_repr(PyObject *object) {
+    Node *self = (Node *)object;
+    PyObject *op = ingot_get_field(object, (void *)offsetof(Node, op)), *text;
+    if (op == Py_None)
+        text = PyUnicode_FromFormat("<Node %s %S %R>", self->data ? "value" : "placeholder", self->dtype, self->shape);
+    else
+        text = PyUnicode_FromFormat("<Node %R %S %R>", op, self->dtype, self->shape);
+    Py_DECREF(op);
+    return text;
 }
 
 static PyMemberDef members[] = {
-    {"op", T_OBJECT, offsetof(Node, op), READONLY, "The op that computes this node; None for a leaf."},
     {"shape", T_OBJECT, offsetof(Node, shape), READONLY, "Tuple of ints; of shapes when the op has several outputs."},
     {"dtype", T_OBJECT, offsetof(Node, dtype), READONLY, "Dtype; a tuple of them when the op has several outputs."},
     {"stream", T_OBJECT, offsetof(Node, stream), READONLY, "The stream that the op was given."},
-    {"source", T_OBJECT, offsetof(Node, source), 0, "The user's line that made the node, while compile traces."},
-    {"trace", T_OBJECT, offsetof(Node, trace), 0,
-     "The recorder of the trace that made the node: how many of its nodes there are is the number of references to it."},
-    {"pending", T_OBJECT, offsetof(Node, pending), 0, "Callable that waits for an asynchronous evaluation."},
     {"tracer", T_BOOL, offsetof(Node, tracer), 0, "Whether the node depends on an input of a running transform."},
     {NULL, 0, 0, 0, NULL},
 };
 
+LOCKS_GETTER(node_inputs)
+LOCKS_GETTER(node_origin)
+LOCKS_GETTER(node_evaluated)
+LOCKS_GETTER(node_data)
+
 static PyGetSetDef properties[] = {
-    {"inputs", (getter)node_inputs, NULL, "The nodes that the op takes; empty for a leaf.", NULL},
-    {"origin", (getter)node_origin, NULL, "The user's line that made the node, or None.", NULL},
-    {"evaluated", (getter)node_evaluated, NULL, "Whether the value is there.", NULL},
-    {"data", (getter)node_data, NULL, "The value as a NumPy array, evaluated first if needed.", NULL},
+    SHARED_READONLY_FIELD("op", Node, op, "The op that computes this node; None for a leaf."),
+    SHARED_FIELD("source", Node, source, "The user's line that made the node, while compile traces."),
+    SHARED_FIELD(
+        "trace", Node, trace,
+        "The recorder of the trace that made the node: how many of its nodes there are is the number of references to it."),
+    SHARED_FIELD("pending", Node, pending, "Callable that waits for an asynchronous evaluation."),
+    {"inputs", (getter)LOCKED(node_inputs), NULL, "The nodes that the op takes; empty for a leaf.", NULL},
+    {"origin", (getter)LOCKED(node_origin), NULL, "The user's line that made the node, or None.", NULL},
+    {"evaluated", (getter)LOCKED(node_evaluated), NULL, "Whether the value is there.", NULL},
+    {"data", (getter)LOCKED(node_data), NULL, "The value as a NumPy array, evaluated first if needed.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -271,7 +298,9 @@ Node *as_node(PyObject *object) {
 }
 
 static PyObject *nodes_of(PyObject *sequence) {
-    PyObject *fast = PySequence_Fast(sequence, "inputs must be a sequence of arrays.");
+    PyObject *given = PySequence_Fast(sequence, "inputs must be a sequence of arrays.");
+    PyObject *fast = given == NULL ? NULL : ingot_steady_sequence(given);
+    Py_XDECREF(given);
     if (fast == NULL)
         return NULL;
     Py_ssize_t count = PySequence_Fast_GET_SIZE(fast);
@@ -371,17 +400,23 @@ static PyObject *current_stream(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED
     return Py_NewRef(resolve_stream(NULL));
 }
 
+LOCKS_FAST_METHOD(make)
+LOCKS_FAST_METHOD(constant)
+LOCKS_FAST_METHOD(placeholder)
+LOCKS_METHOD(set_process_stream)
+LOCKS_METHOD(current_stream)
+
 static PyMethodDef functions[] = {
-    {"make", (PyCFunction)(void (*)(void))make, METH_FASTCALL, "make(op, inputs, shape, dtype, stream=None) -> array"},
-    {"constant", (PyCFunction)(void (*)(void))constant, METH_FASTCALL, "constant(ndarray, dtype) -> array"},
-    {"placeholder", (PyCFunction)(void (*)(void))placeholder, METH_FASTCALL, "placeholder(shape, dtype) -> array"},
+    {"make", (PyCFunction)(void (*)(void))LOCKED(make), METH_FASTCALL, "make(op, inputs, shape, dtype, stream=None) -> array"},
+    {"constant", (PyCFunction)(void (*)(void))LOCKED(constant), METH_FASTCALL, "constant(ndarray, dtype) -> array"},
+    {"placeholder", (PyCFunction)(void (*)(void))LOCKED(placeholder), METH_FASTCALL, "placeholder(shape, dtype) -> array"},
     {"set_thread_stream", set_thread_stream, METH_O, "The stream of ops made by this thread; None: the process's."},
-    {"set_process_stream", set_process_stream, METH_O, "The stream of ops made by threads that have none."},
+    {"set_process_stream", LOCKED(set_process_stream), METH_O, "The stream of ops made by threads that have none."},
     {"set_source_recorder", set_source_recorder, METH_O,
      "set_source_recorder(function of a code object and an offset in it, or None) -> the one before: gives the lines of "
      "new nodes on this thread."},
     {"recording", recording, METH_NOARGS, "Whether compile traces on this thread."},
-    {"current_stream", current_stream, METH_NOARGS, "The stream that an op made now would get."},
+    {"current_stream", LOCKED(current_stream), METH_NOARGS, "The stream that an op made now would get."},
     {NULL, NULL, 0, NULL},
 };
 

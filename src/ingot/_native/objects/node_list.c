@@ -17,7 +17,9 @@ int node_list_push(NodeList *list, Node *node) {
 }
 
 int node_list_collect(PyObject *sequence, NodeList *list) {
-    PyObject *fast = PySequence_Fast(sequence, "expected a sequence of arrays.");
+    PyObject *given = PySequence_Fast(sequence, "expected a sequence of arrays.");
+    PyObject *fast = given == NULL ? NULL : ingot_steady_sequence(given);
+    Py_XDECREF(given);
     if (fast == NULL)
         return -1;
     int status = 0;

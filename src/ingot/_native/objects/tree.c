@@ -6,24 +6,25 @@ static const char deep[] = " while reading a tree";
 static int gather(PyObject *tree, PyObject *leaves);
 
 static int gather_items(PyObject *sequence, PyObject *leaves) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence); i++) {
-        if (gather(PySequence_Fast_GET_ITEM(sequence, i), leaves) < 0)
-            return -1;
-    }
-    return 0;
+    PyObject *steady = ingot_steady_sequence(sequence);
+    int status = steady == NULL ? -1 : 0;
+    for (Py_ssize_t i = 0; status == 0 && i < PySequence_Fast_GET_SIZE(steady); i++)
+        status = gather(PySequence_Fast_GET_ITEM(steady, i), leaves);
+    Py_XDECREF(steady);
+    return status;
 }
 
 static int gather_values(PyObject *dict, PyObject *leaves) {
-    PyObject *key, *value;
+    PyObject *key, *value, *steady = ingot_steady_dict(dict);
     Py_ssize_t position = 0;
-    while (PyDict_Next(dict, &position, &key, &value)) {
-        if (gather(value, leaves) < 0)
-            return -1;
-    }
-    return 0;
+    int status = steady == NULL ? -1 : 0;
+    while (status == 0 && PyDict_Next(steady, &position, &key, &value))
+        status = gather(value, leaves);
+    Py_XDECREF(steady);
+    return status;
 }
 
-/* No Python code runs here, so the tree cannot change during the traversal. */
+/* No Python code runs here, so with a GIL the tree cannot change during the traversal. */
 static int gather(PyObject *tree, PyObject *leaves) {
     if (is_array(tree))
         return PyList_Append(leaves, tree);
@@ -74,8 +75,8 @@ static PyObject *shallow_copy(PyObject *container) {
 }
 
 static PyObject *replaced_list(PyObject *list, Replacement *with) {
-    Py_ssize_t count = PyList_GET_SIZE(list);
-    PyObject *items = PyList_GetSlice(list, 0, count);
+    PyObject *items = PyList_GetSlice(list, 0, PY_SSIZE_T_MAX);
+    Py_ssize_t count = items == NULL ? 0 : PyList_GET_SIZE(items);
     for (Py_ssize_t i = 0; items != NULL && i < count; i++) {
         PyObject *item = replaced(PyList_GET_ITEM(items, i), with);
         if (item == NULL || PyList_SetItem(items, i, item) < 0)
@@ -161,7 +162,7 @@ static PyObject *replaced_dict(PyObject *dict, Replacement *with) {
         Py_DECREF(copy);
         return NULL;
     }
-    PyObject *key, *value;
+    PyObject *key, *value; /* nobody else has the copy */
     Py_ssize_t position = 0;
     while (PyDict_Next(copy, &position, &key, &value)) {
         PyObject *item = replaced(value, with);
@@ -219,6 +220,7 @@ static PyObject *replace_leaves(PyObject *Py_UNUSED(module), PyObject *const *ar
 
 static int same_trees(PyObject *one, PyObject *other);
 
+/* Of steady sequences. */
 static int same_items(PyObject *one, PyObject *other) {
     Py_ssize_t count = PySequence_Fast_GET_SIZE(one);
     int same = count == PySequence_Fast_GET_SIZE(other);
@@ -227,6 +229,7 @@ static int same_items(PyObject *one, PyObject *other) {
     return same;
 }
 
+/* Of steady dicts. */
 static int same_entries(PyObject *one, PyObject *other) {
     PyObject *key, *value, *other_key, *other_value;
     Py_ssize_t position = 0, other_position = 0;
@@ -248,7 +251,14 @@ static int same_trees(PyObject *one, PyObject *other) {
         return 0;
     if (Py_EnterRecursiveCall(deep) != 0)
         return -1;
-    int same = is_dict ? same_entries(one, other) : same_items(one, other);
+    PyObject *first = is_dict ? ingot_steady_dict(one) : ingot_steady_sequence(one), *second = NULL;
+    if (first != NULL)
+        second = is_dict ? ingot_steady_dict(other) : ingot_steady_sequence(other);
+    int same = -1;
+    if (second != NULL)
+        same = is_dict ? same_entries(first, second) : same_items(first, second);
+    Py_XDECREF(first);
+    Py_XDECREF(second);
     Py_LeaveRecursiveCall();
     return same;
 }
@@ -264,14 +274,19 @@ static PyObject *same_tree(PyObject *Py_UNUSED(module), PyObject *const *argumen
     return same < 0 ? NULL : PyBool_FromLong(same);
 }
 
+LOCKS_METHOD(leaves_of)
+LOCKS_FAST_METHOD(replace_leaves)
+LOCKS_FAST_METHOD(same_tree)
+LOCKS_FAST_METHOD(public_tuple_like)
+
 static PyMethodDef functions[] = {
-    {"leaves", leaves_of, METH_O, "leaves(tree) -> list: in order"},
-    {"replace_leaves", (PyCFunction)(void (*)(void))replace_leaves, METH_FASTCALL,
+    {"leaves", LOCKED(leaves_of), METH_O, "leaves(tree) -> list: in order"},
+    {"replace_leaves", (PyCFunction)(void (*)(void))LOCKED(replace_leaves), METH_FASTCALL,
      "replace_leaves(tree, leaves, plain, copies=None) -> tree of the same structure; plain: of list and dict, not their "
      "subclasses; copies: a list that gets pairs of containers and their copies, inner ones first"},
-    {"same_tree", (PyCFunction)(void (*)(void))same_tree, METH_FASTCALL,
+    {"same_tree", (PyCFunction)(void (*)(void))LOCKED(same_tree), METH_FASTCALL,
      "same_tree(one, other) -> whether plain containers hold the same objects"},
-    {"tuple_like", (PyCFunction)(void (*)(void))public_tuple_like, METH_FASTCALL,
+    {"tuple_like", (PyCFunction)(void (*)(void))LOCKED(public_tuple_like), METH_FASTCALL,
      "tuple_like(model, items) -> tuple of the model's type and with its attributes"},
     {NULL, NULL, 0, NULL},
 };

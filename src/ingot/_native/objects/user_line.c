@@ -2,7 +2,7 @@
  *
  * Every node that an op makes records it, so it must cost next to nothing: a code object and an instruction offset,
  * from which the line is computed on demand (Node.origin, graph/reporting/source.py). Usually the top frame is the
- * user's, because C functions have none. Needs the GIL, like everything that makes nodes. */
+ * user's, because C functions have none. Needs the engine lock, like everything that makes nodes. */
 #include "native.h"
 
 /* Reads the interpreter's own frames where their layout is known: the public functions allocate a frame object per
@@ -29,8 +29,12 @@ static bool begins_with(PyObject *text, PyObject *prefix) {
 static bool is_own(PyObject *filename) {
     size_t slot = ((uintptr_t)filename >> 4) % VERDICTS;
     if (verdicts[slot].filename != filename) {
-        verdicts[slot].own = begins_with(filename, package) && !begins_with(filename, programs);
-        Py_XSETREF(verdicts[slot].filename, Py_NewRef(filename));
+        bool own = begins_with(filename, package) && !begins_with(filename, programs);
+        PyObject *old = verdicts[slot].filename;
+        verdicts[slot].own = own;
+        verdicts[slot].filename = Py_NewRef(filename);
+        Py_XDECREF(old);
+        return own;
     }
     return verdicts[slot].own;
 }
@@ -106,12 +110,16 @@ static PyObject *is_own_code(PyObject *Py_UNUSED(module), PyObject *code) {
     return PyBool_FromLong(package != NULL && is_own(((PyCodeObject *)code)->co_filename));
 }
 
+LOCKS_METHOD(set_package)
+LOCKS_METHOD(take_line_of)
+LOCKS_METHOD(is_own_code)
+
 static PyMethodDef functions[] = {
-    {"set_package", set_package, METH_VARARGS,
+    {"set_package", LOCKED(set_package), METH_VARARGS,
      "set_package(folder, programs): files in the folder are not the user's, except for those that begin with programs"},
-    {"take_line_of", take_line_of, METH_O,
+    {"take_line_of", LOCKED(take_line_of), METH_O,
      "take_line_of(node or None): new nodes of this thread have its line, not that of the running frame; returns the old one"},
-    {"is_own_code", is_own_code, METH_O, "is_own_code(code) -> whether the code object is of the package's own files"},
+    {"is_own_code", LOCKED(is_own_code), METH_O, "is_own_code(code) -> whether the code object is of the package's own files"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -2,7 +2,7 @@
  *
  * An array is known by a weak reference, so that keeping panels does not keep it alive, nor from being donated. Panels are
  * dropped when the array dies, is changed in place, or is handed to code that may write to its memory. All of this is under
- * the GIL. */
+ * the engine lock. */
 #include "programs/kept_panels.h"
 
 #include "memory/buffer.h"
@@ -19,7 +19,11 @@ bool ingot_may_keep(PyObject *array) {
 }
 
 static bool refers_to(PyObject *weak, PyObject *array) {
-    return weak != NULL && PyWeakref_GetObject(weak) == array;
+    if (weak == NULL)
+        return false;
+    PyObject *object = ingot_referent(weak);
+    Py_XDECREF(object);
+    return object == array; /* which is alive */
 }
 
 static void drop(KeptPanels *kept) {
@@ -37,8 +41,10 @@ static void drop(KeptPanels *kept) {
 }
 
 void ingot_drop_panels(KeptPanels *kept) {
+    ENGINE_BEGIN
     drop(kept);
     Py_CLEAR(kept->seen);
+    ENGINE_END
 }
 
 void ingot_forget_panels(PyObject *array) {
@@ -50,8 +56,10 @@ void ingot_forget_panels(PyObject *array) {
 }
 
 void ingot_forget_all_panels(void) {
+    ENGINE_BEGIN
     while (all != NULL)
         drop(all);
+    ENGINE_END
 }
 
 static PyObject *array_died(PyObject *Py_UNUSED(module), PyObject *weak) {
@@ -84,7 +92,9 @@ void ingot_keep_panels(KeptPanels *kept, PyObject *array, PyObject *panels) {
     all = kept;
 }
 
-static PyMethodDef died = {"array_died", array_died, METH_O, "Drops the panels of an array that is gone."};
+LOCKS_METHOD(array_died)
+
+static PyMethodDef died = {"array_died", LOCKED(array_died), METH_O, "Drops the panels of an array that is gone."};
 
 int ingot_add_kept_panels(PyObject *Py_UNUSED(module)) {
     on_death = PyCFunction_New(&died, NULL);

@@ -1,6 +1,7 @@
 /* MachineCode: a compiled kernel in executable, read-only memory, which is unmapped with the last reference. */
 #include "native.h"
 
+#include <stdatomic.h>
 #include <structmember.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -17,8 +18,8 @@ typedef struct {
 
 PyTypeObject *MachineCode_Type;
 
-/* Totals of what is mapped now; guarded by the GIL. */
-static long long live_count, live_bytes;
+/* Totals of what is mapped now. */
+static atomic_llong live_count, live_bytes;
 
 void *ingot_code_address(PyObject *code) {
     return (void *)(uintptr_t)((MachineCode *)code)->address;
@@ -149,7 +150,7 @@ static PyType_Spec spec = {
 };
 
 static PyObject *code_in_memory(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(nothing)) {
-    return Py_BuildValue("LL", live_count, live_bytes);
+    return Py_BuildValue("LL", atomic_load(&live_count), atomic_load(&live_bytes));
 }
 
 static PyMethodDef functions[] = {

@@ -326,15 +326,20 @@ static PyObject *program_repeat_by(Program *self, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
+LOCKS_METHOD(program_repeat_by)
+LOCKS_METHOD(program_run)
+LOCKS_METHOD(ingot_program_loop)
+LOCKS_METHOD(program_may_reuse)
+
 static PyMethodDef methods[] = {
-    {"repeat_by", (PyCFunction)program_repeat_by, METH_VARARGS,
+    {"repeat_by", (PyCFunction)LOCKED(program_repeat_by), METH_VARARGS,
      "repeat_by(code, carry_bytes): lets loops around the program call `code`, a RepeatFunction"},
-    {"run", (PyCFunction)program_run, METH_O,
+    {"run", (PyCFunction)LOCKED(program_run), METH_O,
      "run(inputs) -> the results as ndarrays; NotImplemented if an input is not contiguous"},
-    {"loop", (PyCFunction)ingot_program_loop, METH_VARARGS,
+    {"loop", (PyCFunction)LOCKED(ingot_program_loop), METH_VARARGS,
      "loop(inputs, first, second, carries, slices, length, reverse, has_flag, invariant) -> the number of steps.\n"
      "Runs the program repeatedly; carried values alternate between `first` and `second`."},
-    {"may_reuse", (PyCFunction)program_may_reuse, METH_VARARGS,
+    {"may_reuse", (PyCFunction)LOCKED(program_may_reuse), METH_VARARGS,
      "may_reuse(output, input) -> whether an output may reuse the memory of an input"},
     {NULL, NULL, 0, NULL},
 };
@@ -360,11 +365,18 @@ static PyObject *get_values(PyObject *self, void *Py_UNUSED(closure)) {
     return ingot_template_values(program);
 }
 
+LOCKS_GETTER(program_can_loop)
+LOCKS_GETTER(program_can_nest)
+LOCKS_GETTER(get_about)
+LOCKS_SETTER(set_about)
+LOCKS_GETTER(get_values)
+
 static PyGetSetDef properties[] = {
-    {"can_loop", (getter)program_can_loop, NULL, "Whether `loop` may run it.", NULL},
-    {"can_nest", (getter)program_can_nest, NULL, "Whether a NestedProgram may run it.", NULL},
-    {"about", get_about, set_about, "A description of the instructions, for profiles and errors.", NULL},
-    {"values", get_values, NULL, "The values of the dimensions that a ProgramTemplate instantiated it for, or None.", NULL},
+    {"can_loop", (getter)LOCKED(program_can_loop), NULL, "Whether `loop` may run it.", NULL},
+    {"can_nest", (getter)LOCKED(program_can_nest), NULL, "Whether a NestedProgram may run it.", NULL},
+    {"about", LOCKED(get_about), LOCKED(set_about), "A description of the instructions, for profiles and errors.", NULL},
+    {"values", LOCKED(get_values), NULL, "The values of the dimensions that a ProgramTemplate instantiated it for, or None.",
+     NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -400,8 +400,10 @@ static void template_dealloc(Template *self) {
     Py_DECREF(type);
 }
 
+LOCKS_METHOD(template_make)
+
 static PyMethodDef methods[] = {
-    {"make", (PyCFunction)template_make, METH_O,
+    {"make", (PyCFunction)LOCKED(template_make), METH_O,
      "make(values) -> the program for values of the dimensions; None if they violate the conditions, OverflowError if 64 bits "
      "do not suffice"},
     {NULL, NULL, 0, NULL},

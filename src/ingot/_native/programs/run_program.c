@@ -76,7 +76,11 @@ static PyObject *call_host(Program *program, Instruction *instruction, PyObject 
     if (instruction->host == NULL && ingot_template_host(program, instruction) < 0)
         return NULL;
     PyObject *operands = ingot_make_views(program, instruction->first_view, instruction->view_count, owners);
-    PyObject *result = operands == NULL ? NULL : PyObject_CallObject(instruction->host, operands);
+    PyObject *result = NULL;
+    ENGINE_PAUSE
+    if (operands != NULL)
+        result = PyObject_CallObject(instruction->host, operands);
+    ENGINE_RESUME
     Py_XDECREF(operands);
     return result;
 }

@@ -6,6 +6,7 @@ and the native program that runs them, with the Python functions that it calls f
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 from dataclasses import field, replace
@@ -282,15 +283,19 @@ def _kernel_code(kernel: Kernel, shared: frozenset[int]) -> KernelCode:
 
 
 _texts: OrderedDict[tuple[Hashable, ...], str] = OrderedDict()  # by code keys
+_texts_lock = threading.RLock()  # garbage collection may run user code that compiles
 
 
 def _text(kernel: Kernel, shared: frozenset[int]) -> str:
     """The code of a kernel, which is generated once for all kernels with the same key."""
     if kernel.code_key is None or shared:
         return nest_module(kernel.nest, shared)
-    found = _texts.get(kernel.code_key)
+    with _texts_lock:
+        found = _texts.get(kernel.code_key)
     if found is None:
-        found = _texts[kernel.code_key] = nest_module(kernel.nest)
-        if len(_texts) > MAX_KNOWN_TEXTS:
-            _texts.popitem(last=False)
+        found = nest_module(kernel.nest)
+        with _texts_lock:
+            _texts[kernel.code_key] = found
+            if len(_texts) > MAX_KNOWN_TEXTS:
+                _texts.popitem(last=False)
     return found
