@@ -21,7 +21,7 @@ def greedy_tokens(model: object, tokenizer: object, count: int) -> dict[str, lis
     return {"prompt": list(prompt), "tokens": [int(token) for token, _ in steps]}
 
 
-def judged(model: object, prompt: list[int], tokens: list[int]) -> dict[str, list[float]]:
+def judged(model: object, prompt: list[int], tokens: list[int]) -> dict[str, object]:
     """For each of some tokens, how likely it is after those before it, and how likely the likeliest
     is (as logits). All in one pass: MLX takes as long for a token after the other as for a prompt,
     and needs no second run to go on after a tie.
