@@ -267,7 +267,7 @@ class TestErrors:
             ),
             (
                 lambda t: t(lambda x: 3.0)(vector()),
-                r"the function must return .* got float",
+                r"the function must return .* got float\. Numbers read from arrays, by \.item\(\)",
             ),
             (lambda t: t(lambda x: [x.sum()])(vector()), r"the function must return .* got list"),
             (lambda t: t(lambda x: None)(vector()), r"the function must return .* got NoneType"),

@@ -61,11 +61,26 @@ class Optimizer:
         Returns:
             None for a module. For a tree, which is not changed, the tree of new parameters.
         """
+        self._check_order(model, gradients)
         updated = self.apply_gradients(gradients, model)
         if isinstance(model, Module):
             model.update(updated)
             return None
         return _with_replacements(model, updated)
+
+    def _check_order(self, model: Any, gradients: Tree) -> None:
+        """TypeError for arguments in the wrong order, and for what `value_and_grad` returns."""
+        name = type(self).__name__
+        if isinstance(gradients, Module) and not isinstance(model, Module):
+            raise TypeError(
+                f"[{name}] gradients must be a tree of arrays, got {type_name(gradients)}. The "
+                "model comes first: optimizer.update(model, gradients)."
+            )
+        if isinstance(model, Module) and not isinstance(gradients, dict):
+            raise TypeError(
+                f"[{name}] the gradients of a module are a dict like its parameters, got "
+                f"{type_name(gradients)}. With value_and_grad, pass the second of its results."
+            )
 
     def init(self, parameters: Tree) -> None:
         """Make the state of parameters that have none yet.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from numbers import Number
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from ingot import _native
@@ -19,6 +20,10 @@ __all__ = ["grad", "value_and_grad"]
 P = ParamSpec("P")
 R = TypeVar("R")
 A = TypeVar("A", bound=array)
+
+# What may have been meant by a function that does not return an array.
+_NUMBERS = "Numbers read from arrays, by .item() or NumPy, are constants: return the array itself."
+_MORE = "To return more beside the loss, use value_and_grad."
 
 _one: dict[Dtype, array] = {dtype: scalar(1, dtype) for dtype in ALL_DTYPES}
 
@@ -196,7 +201,7 @@ def _loss_only(name: str, value: Any) -> array:
     if not isinstance(value, array):
         raise ValueError(
             f"[{name}] the function must return a scalar array to be differentiated, got "
-            f"{type(value).__name__}. To return more beside the loss, use value_and_grad."
+            f"{type(value).__name__}. {_NUMBERS if isinstance(value, Number) else _MORE}"
         )
     return _checked_loss(name, value)
 
@@ -207,6 +212,7 @@ def _loss_of_value(name: str, value: Any) -> array:
         raise ValueError(
             f"[{name}] the function must return a scalar array, or a tuple that begins with one, "
             f"to be differentiated, got {type(value).__name__}."
+            + (f" {_NUMBERS}" if isinstance(loss, Number) else "")
         )
     return _checked_loss(name, loss)
 

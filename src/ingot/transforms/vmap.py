@@ -22,7 +22,7 @@ from ingot._native import (
     wrap,
 )
 from ingot.graph.communication.order import calls_so_far, current_token, order, set_token
-from ingot.graph.errors import value_text
+from ingot.graph.errors import type_name, value_text
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.outputs import Output
 from ingot.graph.shape import shape_text
@@ -209,13 +209,23 @@ def spread(name: str, axes: Any, tree: Any) -> list[int | None]:
         pairs = list(zip(axes, tree, strict=True))
     elif isinstance(axes, (list, tuple, dict)):
         raise ValueError(
-            f"[vmap] {name} {value_text(axes)} does not match the structure of what it is for."
+            f"[vmap] {name} {value_text(axes)} does not match the structure of the "
+            f"{'arguments' if name == 'in_axes' else 'results'}, which have {_items(tree)} there. "
+            "Give an axis or None for each, or one for all."
         )
     else:
         raise ValueError(
             f"[vmap] an axis must be an int or None, got {value_text(axes)} in {name}."
         )
     return [axis for prefix, subtree in pairs for axis in spread(name, prefix, subtree)]
+
+
+def _items(tree: Any) -> str:
+    if isinstance(tree, dict):
+        return f"a dict of {', '.join(map(repr, tree))}"
+    if isinstance(tree, (list, tuple)):
+        return f"{len(tree)} item" + "s" * (len(tree) != 1)
+    return f"a single {type_name(tree)}"
 
 
 def _batch_size(inputs: list[Any], axes: list[int | None]) -> int:

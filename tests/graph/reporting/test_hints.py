@@ -87,6 +87,8 @@ def test_keywords() -> None:
         optim.Adam(lr=0.1)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"\[Linear\] .*'bais'; did you mean 'bias'\? Its"):
         nn.Linear(2, 3, bais=False)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"'in_features'; it is called 'input_dims' here"):
+        nn.Linear(in_features=2, out_features=3)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"'nonsense'\. Its parameters are"):
         mx.softmax(x, nonsense=1)  # type: ignore[call-arg]
 
@@ -95,6 +97,18 @@ def test_misspelled_gradients() -> None:
     model = nn.Linear(2, 2)
     with pytest.raises(KeyError, match=r"at 'weigth'.*did you mean 'weight'\?"):
         optim.SGD(0.1).update(model, {"weigth": mx.ones((2, 2))})
+
+
+def test_gradients_that_are_none() -> None:
+    """They are refused before the step is counted."""
+    model, optimizer = nn.Linear(2, 2), optim.SGD(0.1)
+    result = nn.value_and_grad(model, lambda x: model(x).sum())(mx.ones((2, 2)))
+    with pytest.raises(TypeError, match=r"got tuple\. With value_and_grad, pass the second of its"):
+        optimizer.update(model, result)
+    with pytest.raises(TypeError, match=r"got .*Linear\. The model comes first: optimizer\.update"):
+        optimizer.update(result[1], model)
+    assert list(optimizer.state) == ["step", "learning_rate"]
+    assert optimizer.step.item() == 0
 
 
 def test_missing_file() -> None:
@@ -138,6 +152,9 @@ def test_arguments_in_the_order_of_others() -> None:
         mx.ones((2, 3)).view(3, 2)  # type: ignore[call-arg, arg-type]
     with pytest.raises(TypeError, match=r"passed to `optimizer\.update\(model, gradients\)`"):
         optim.Adam(nn.Linear(2, 2).parameters())  # type: ignore[arg-type]
+    for join in (mx.concatenate, mx.stack):
+        with pytest.raises(TypeError, match=r"The arrays are one argument, a list or a tuple\.$"):
+            join(mx.ones((2,)), mx.ones((2,)))  # type: ignore[operator]
     with pytest.raises(TypeError, match=r"The model comes first: nn\.value_and_grad\(model, loss"):
         nn.value_and_grad(mx.sum, nn.Linear(2, 2))  # type: ignore[arg-type]
 

@@ -300,7 +300,7 @@ def test_wrong_arguments(tmp_path: Path) -> None:
         mx.savez(path, x, arr_0=x)
     with pytest.raises(RuntimeError, match="'x' must be an array, got list"):
         mx.savez(path, x=[1])  # type: ignore[arg-type]
-    with pytest.raises(RuntimeError, match="'x' must be an array, got list"):
+    with pytest.raises(RuntimeError, match=r"'x' must be an array, got list\. Flatten trees first"):
         mx.save_safetensors(path, {"x": [1]})  # type: ignore[dict-item]
     with pytest.raises(RuntimeError, match="the name of an array must be a string, got 1"):
         mx.save_safetensors(path, {1: x})  # type: ignore[dict-item]

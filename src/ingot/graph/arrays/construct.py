@@ -313,7 +313,7 @@ def _refusal(value: Any) -> ValueError:
     way_out = ""
     if hasattr(value, "__array__"):  # data frames, for example
         way_out = " Convert it first: mx.array(np.asarray(x))."
-    elif isinstance(value, Iterable):
+    elif isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
         way_out = " Make a list of it first: mx.array(list(x))."
     return ValueError(
         f"[array] cannot make an array of {type_name(value)}: "

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NoReturn
 
+from ingot._native import array
 from ingot.graph.libraries import diff_library
 
 __all__ = [
@@ -23,9 +24,12 @@ __all__ = [
 ]
 
 DEVICE = "arrays live in the machine's memory and there is one device, so there is nothing to move"
+_ASSIGN = "assign to the elements: x[...] = value"
+_IN_PLACE = "operators such as += change an array in place"
 GRADIENT = "gradients are functions of functions: `mx.grad(f)(x)` or `mx.value_and_grad(f)(x)`"
 
 ARRAY = {
+    "add_": _IN_PLACE,
     "backward": GRADIENT,
     "block_until_ready": "use `mx.eval(x)`",
     "bool": "use `x.astype(mx.bool_)`",
@@ -34,14 +38,17 @@ ARRAY = {
     "clone": "use `mx.array(x)`; arrays never share later changes",
     "contiguous": "use `mx.contiguous(x)`",
     "copy": "use `mx.array(x)`; arrays never share later changes",
+    "copy_": _ASSIGN,
     "cpu": DEVICE,
     "cuda": DEVICE,
     "detach": "use `mx.stop_gradient(x)`",
     "device": DEVICE,
     "dim": "use `x.ndim`",
+    "div_": _IN_PLACE,
     "dot": "use `x @ y` or `mx.inner(x, y)`",
     "double": "use `x.astype(mx.float64)`",
     "expand": "use `mx.broadcast_to(x, shape)`",
+    "fill_": _ASSIGN,
     "float": "use `x.astype(mx.float32)`",
     "gather": "use `mx.take_along_axis(x, indices, axis)`",
     "grad": GRADIENT,
@@ -52,6 +59,7 @@ ARRAY = {
     "masked_fill": "use `mx.where(mask, value, x)`",
     "matmul": "use `x @ y`",
     "mm": "use `x @ y`",
+    "mul_": _IN_PLACE,
     "norm": "use `mx.linalg.norm(x)`",
     "numel": "use `x.size`",
     "numpy": "use `np.array(x)`, or `x.tolist()` for Python numbers",
@@ -62,11 +70,13 @@ ARRAY = {
     "requires_grad_": GRADIENT,
     "softmax": "use `mx.softmax(x, axis)`",
     "sort": "use `mx.sort(x, axis)`",
+    "sub_": _IN_PLACE,
     "t": "use `x.T`",
     "to": "use `x.astype(dtype)`; " + DEVICE,
     "topk": "use `mx.topk(x, k, axis)` for values, `mx.argpartition(x, k, axis)` for indices",
     "type": "use `x.astype(dtype)`",
     "unsqueeze": "use `mx.expand_dims(x, axis)` or `x[None]`",
+    "zero_": _ASSIGN,
 }
 
 INDEXED = {
@@ -84,7 +94,7 @@ MODULE = {
     "forward": "define `__call__` and call the module itself, `model(x)`",
     "half": "use `model.set_dtype(mx.float16)`",
     "load_state_dict": "use `model.load_weights(file)` or `model.update(tree)`",
-    "named_parameters": "use `mlx.utils.tree_flatten(model.parameters())`",
+    "named_parameters": "use `ingot.utils.tree_flatten(model.parameters())`",
     "register_buffer": "assign the array, then `model.freeze(keys=[name], recurse=False)`",
     "register_parameter": "assign the array: `self.weight = mx.zeros(shape)`",
     "requires_grad_": "use `model.freeze()` and `model.unfreeze()`",
@@ -106,10 +116,15 @@ KEYWORDS = {
     "axis": "axes",
     "dim": "axis",
     "dims": "axes",
+    "embed_dim": "dims",
+    "embedding_dim": "dims",
+    "in_features": "input_dims",
     "input": "a",
     "keepdim": "keepdims",
     "lr": "learning_rate",
+    "normalized_shape": "dims",
     "other": "b",
+    "out_features": "output_dims",
     "size": "shape",
 }
 
@@ -223,6 +238,8 @@ def refusal_hint(subject: str, value: object) -> str:
         return " A shape is one argument, such as (3, 4)."
     if name == "dtype":
         return _dtype_hint(value)
+    if name == "axis" and title in ("[concatenate]", "[stack]") and isinstance(value, array):
+        return " The arrays are one argument, a list or a tuple."
     if name == "learning_rate" and isinstance(value, (dict, list, tuple)):
         return f" There is no list of parameters here: {NEEDLESS['params']}."
     if name == "model" and title.endswith("value_and_grad]") and callable(value):

@@ -10,7 +10,7 @@ from ingot.graph.device import StreamLike
 from ingot.graph.dtype import bool_, is_floating, promote
 from ingot.graph.op import apply
 from ingot.graph.outputs import apply_multiple
-from ingot.graph.shape import Shape, broadcast_shapes, shape_text, size_of
+from ingot.graph.shape import Shape, shape_text, size_of
 from ingot.ops.attention.rules import Attention, composed_attention
 from ingot.ops.attention.step import AttentionStep
 from ingot.ops.elementwise.casting import astype
@@ -124,10 +124,11 @@ def _checked_mask(mask: Any, shape: Shape, dtype: Dtype) -> array:
         raise ValueError(
             f"[{_NAME}] a mask has at most 4 axes, got shape {shape_text(mask.shape)}."
         )
-    if broadcast_shapes(_NAME, mask.shape, shape) != shape:
+    lengths = zip(reversed(mask.shape), reversed(shape), strict=False)
+    if any(own not in (1, length) for own, length in lengths):
         raise ValueError(
             f"[{_NAME}] a mask of shape {shape_text(mask.shape)} does not broadcast to the scores, "
-            f"{shape_text(shape)}."
+            f"{shape_text(shape)}: (B, heads, queries, keys)."
         )
     whole: array = reshape(mask, (1,) * (4 - mask.ndim) + mask.shape)
     return whole if mask.dtype is bool_ else _promoted("a mask", whole, dtype)

@@ -136,7 +136,11 @@ def _check_arrays(name: str, arrays: Mapping[Any, Any]) -> None:
         if not isinstance(key, str):
             raise ConversionError(f"[{name}] the name of an array must be a string, got {key!r}.")
         if not isinstance(value, array):
-            raise ConversionError(f"[{name}] {key!r} must be an array, got {type(value).__name__}.")
+            nested = isinstance(value, (dict, list, tuple))
+            way_out = " Flatten trees first: dict(tree_flatten(tree))." if nested else ""
+            raise ConversionError(
+                f"[{name}] {key!r} must be an array, got {type(value).__name__}.{way_out}"
+            )
     evaluate(list(arrays.values()))
 
 
