@@ -167,9 +167,10 @@ def _stack(
 
 def is_small(left: tuple[int, ...], right: tuple[int, ...]) -> bool:
     """Whether a product of stacks of these shapes is left to BLAS, because it is too small to
-    justify code of its own.
+    justify code of its own. Tiles of empty matrices would have no rows or columns.
     """
-    return size_of(left) * right[-1] <= MAX_BLAS_WORK and size_of(left[:-2]) <= MAX_BLAS_STACK
+    work = size_of(left) * right[-1]
+    return work <= MAX_BLAS_WORK and (size_of(left[:-2]) <= MAX_BLAS_STACK or work == 0)
 
 
 def small_product(left: np.ndarray, right: np.ndarray) -> _native.SmallProduct | None:

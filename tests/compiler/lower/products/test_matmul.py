@@ -83,6 +83,19 @@ def test_stacks_of_tiny_matrices(dtype: str, transposed: tuple[bool, bool]) -> N
             assert mx.array_equal(mx.compile(product)(*given), product(*given))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("sizes", [(2, 1, 1), (9, 1, 3), (0, 3, 4), (3, 0, 4), (3, 4, 0)])
+def test_long_stacks_of_outer_products_and_of_empty_matrices(
+    dtype: str, sizes: tuple[int, int, int]
+) -> None:
+    m, k, n = sizes
+    a, b = (mx.array(x).astype(getattr(mx, dtype)) for x in matrices(m, k, n, (70,)))
+    for function in (mx.matmul, mx.compile(mx.matmul), mx.compile(mx.matmul, shapeless=True)):
+        found = function(a, b)
+        assert found.shape == (70, m, n)
+        require_close(found, a, b)
+
+
 def test_operands_that_are_views() -> None:
     a, b = (mx.array(x) for x in matrices(120, 140, 160))
     for function in (

@@ -276,7 +276,8 @@ def _halves(product: Product, group: Group, strides_of: Strides, scratch: Scratc
 
 
 def _multiplies_pairs(product: Product) -> bool:
-    return product.left.dtype is bfloat16 and "avx512_bf16" in processor_features()
+    has_pairs = product.left.dtype is bfloat16 and bool(product.k > 1)
+    return has_pairs and "avx512_bf16" in processor_features()
 
 
 def _pairs(product: Product, group: Group, strides_of: Strides, scratch: Scratch) -> Kernel:
