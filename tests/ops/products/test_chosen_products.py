@@ -80,6 +80,33 @@ def test_gather_mm_by_indices_from_the_end_and_by_none() -> None:
         mx.eval(mx.gather_mm(mx.array(a), mx.array(b), mx.array([0, -6])[:, None]))
 
 
+def test_derivatives_and_batches_by_indices_from_the_end() -> None:
+    a, b = mx.array(normal(5, 8, 9)), mx.array(normal(4, 9, 8, seed=1))
+    given = ([-1, 4, 0, -5, 1], [-1, 3, 3, -2, -4])
+    counted = ([4, 4, 0, 0, 1], [3, 3, 3, 2, 0])
+
+    def gradients(left: Any, right: Any, stack: Any = a) -> list[mx.array]:
+        def total(a: mx.array, b: mx.array) -> mx.array:
+            found = mx.gather_mm(a, b, mx.array(left), mx.array(right))
+            return (found * mx.arange(found.size).reshape(found.shape)).sum()
+
+        return list(mx.grad(total, (0, 1))(stack, b))
+
+    stacks = mx.stack([a, 2 * a])
+    batch = mx.vmap(lambda stack: gradients(*given, stack))(stacks)
+    for number, wanted in enumerate(gradients(*counted)):
+        np.testing.assert_allclose(np.array(gradients(*given)[number]), np.array(wanted), rtol=1e-5)
+        np.testing.assert_allclose(np.array(batch[number][0]), np.array(wanted), rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 4), (2, 0, 4), (2, 3, 0)])
+def test_gather_mm_of_empty_matrices(shape: tuple[int, int, int]) -> None:
+    rows, common, columns = shape
+    found = mx.gather_mm(mx.ones((5, rows, common)), mx.ones((4, common, columns)), mx.array([3]))
+    assert found.shape == (4, rows, columns)
+    assert not np.array(found).any()
+
+
 def test_gather_mm_needs_little_memory() -> None:
     # 2000 rows for 8 experts: a copy of a matrix for each row would have 2 GB.
     rows, experts = mx.array(normal(2000, 1, 512)), mx.array(normal(8, 512, 512, seed=1))

@@ -20,6 +20,7 @@ from ingot.graph.op import apply, apply_change
 from ingot.graph.roles import Host
 from ingot.graph.shape import Shape, broadcast_shapes, shape_text, size_of
 from ingot.ops.elementwise.casting import astype
+from ingot.ops.elementwise.comparison import where
 from ingot.ops.internal.accumulate import accumulation
 from ingot.ops.products.contraction import matmul
 from ingot.ops.shape.creation import arange
@@ -62,8 +63,10 @@ class GatheredProducts(Host):
         indices = (
             within("gather_mm", left, len(a)),
             within("gather_mm", right, len(b)),
-            position.astype(np.intp),
+            within("gather_mm", position, self.count),
         )
+        if a.shape[-1] == 0 or result.size == 0:
+            return result.astype(a.dtype, copy=False)
         # Products that share a factor or a result are merged into one.
         counts = [_distinct(x) for x in indices]
         costs = _costs(a, b, counts, len(left))
@@ -115,6 +118,7 @@ class GatheredProducts(Host):
         for index, has, length, separate in zip(indices, batched[2:], lengths, own, strict=True):
             whole = broadcast_batch(index, size, has)
             if separate:
+                whole = where(whole < 0, whole + length, whole)
                 whole = whole + expand_dims(arange(size, dtype=whole.dtype) * length, 1)
             moved.append(reshape(whole, (-1,)))
         stacks = [
@@ -283,7 +287,7 @@ def gather_mm(
     if not is_floating(dtype):
         raise ValueError(f"[{name}] takes real floating-point numbers, got {dtype.name}.")
     left, right, shape = indices_of(name, lhs_indices, rhs_indices, a.shape[:-2], b.shape[:-2])
-    stacks = [reshape(astype(x, dtype), (-1, *x.shape[-2:])) for x in (a, b)]
+    stacks = [reshape(astype(x, dtype), (size_of(x.shape[:-2]), *x.shape[-2:])) for x in (a, b)]
     count = size_of(shape)
     op = GatheredProducts(count)
     product = apply(op, *stacks, left, right, arange(count, dtype=int32), stream=stream)

@@ -131,7 +131,7 @@ def gather_qmm(
     if rhs_indices is not None and x.ndim > 1 and w.ndim > 2:
         left, right, shape = indices_of(name, lhs_indices, rhs_indices, x.shape[:-2], w.shape[:-2])
         stacks = [
-            reshape(part, (-1, *part.shape[-2:]))
+            reshape(part, (size_of(part.shape[:-2]), *part.shape[-2:]))
             for part in (x, w, scales, biases)
             if part is not None
         ]
