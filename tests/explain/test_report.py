@@ -223,6 +223,12 @@ def test_reading_by_index() -> None:
     assert kernel.nbytes == 6 * 64 * 4 * 2 + 6 * 4  # six rows in and out, and the indices
 
 
+def test_a_section_that_does_not_exist() -> None:
+    report = mx.compile(mx.exp).explain(X)
+    with pytest.raises(ValueError, match=r"no section 'programme': use one of trace, .*, program,"):
+        report.section("programme")
+
+
 def test_results_that_take_the_memory_of_inputs() -> None:
     report = mx.compile(lambda x, y: (mx.exp(x) + y, y @ y)).explain(X, mx.ones((4, 4)))
     ((result, given),) = report.to_dict()["native"]["donations"]

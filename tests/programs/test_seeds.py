@@ -113,9 +113,10 @@ PRINTED = {
 # What crashes MLX raises an error that names the line and the ways out.
 WAYS_OUT = (
     " has no value: compile only traces the function, with placeholders. Choose between values "
-    "with mx.where or mx.cond instead of `if`; pass the array itself on, not its values; return it "
-    "from the function; or capture the container that it is put into with outputs=. To look at "
-    "values while debugging, call mx.disable_compile() first."
+    "with mx.where or mx.cond instead of `if`; pass the array itself on, not its values; give "
+    "lengths and counts as Python numbers; return it from the function; or capture the container "
+    "that it is put into with outputs=. To look at values while debugging, call "
+    "mx.disable_compile() first."
 )
 ARGUMENT = "practical_guide: compiled flat search"
 ERRORS = {

@@ -294,8 +294,9 @@ class Explanation:
         }
 
     def section(self, name: str) -> str:
-        """One section of the text, "program", "memory" or "cache", or the output of a compiler
-        pass: "trace", "simplify", "expand", "late casts", "fuse", "lower", "plan", "generate".
+        """One section of the text, "trace", "program", "memory" or "cache", or the output of a
+        compiler pass: "simplify", "narrow", "expand", "late casts", "fuse", "lower", "plan",
+        "generate".
         """
         return section_text(self, name)
 

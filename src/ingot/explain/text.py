@@ -6,6 +6,7 @@ import linecache
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from ingot.compiler import pipeline
 from ingot.compiler.forms.nests import value_name
 from ingot.compiler.forms.tape import Step, program_lines
 from ingot.compiler.lower.products.choose import why_blas
@@ -44,9 +45,13 @@ def explanation_text(explanation: Explanation) -> str:
 
 def section_text(explanation: Explanation, name: str) -> str:
     """A section without its heading, or the output of a pass."""
-    if name not in SECTIONS:
-        return str(explanation.stages.form(name).text())
-    return "\n".join(SECTIONS[name][1](explanation))
+    if name in SECTIONS:
+        return "\n".join(SECTIONS[name][1](explanation))
+    passes = [each.name for each in pipeline.PASSES]
+    if name not in passes:
+        known = ", ".join(dict.fromkeys(["trace", *passes, *SECTIONS]))
+        raise ValueError(f"[explain] there is no section {name!r}: use one of {known}.")
+    return str(explanation.stages.form(name).text())
 
 
 def _traced(explanation: Explanation) -> Iterator[str]:

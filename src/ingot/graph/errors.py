@@ -120,8 +120,9 @@ def placeholder_error(node: Node, wanted: Node) -> NoReturn:
     raise _no_value(
         f"[eval] {array_text} has no value: compile only traces the function, with placeholders. "
         "Choose between values with mx.where or mx.cond instead of `if`; pass the array itself on, "
-        "not its values; return it from the function; or capture the container that it is put into "
-        "with outputs=. To look at values while debugging, call mx.disable_compile() first.",
+        "not its values; give lengths and counts as Python numbers; return it from the function; "
+        "or capture the container that it is put into with outputs=. To look at values while "
+        "debugging, call mx.disable_compile() first.",
         array_text,
         "compile",
     )

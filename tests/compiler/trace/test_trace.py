@@ -112,9 +112,10 @@ def test_numpy_arrays_become_arrays() -> None:
 
 WAYS_OUT = (
     " has no value: compile only traces the function, with placeholders. Choose between values "
-    "with mx.where or mx.cond instead of `if`; pass the array itself on, not its values; return it "
-    "from the function; or capture the container that it is put into with outputs=. To look at "
-    "values while debugging, call mx.disable_compile() first."
+    "with mx.where or mx.cond instead of `if`; pass the array itself on, not its values; give "
+    "lengths and counts as Python numbers; return it from the function; or capture the container "
+    "that it is put into with outputs=. To look at values while debugging, call "
+    "mx.disable_compile() first."
 )
 
 USES: dict[str, Any] = {

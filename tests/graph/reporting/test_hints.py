@@ -159,6 +159,16 @@ def test_arguments_in_the_order_of_others() -> None:
         nn.value_and_grad(mx.sum, nn.Linear(2, 2))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("function", [mx.sum, mx.softmax, lambda x: mx.matmul(x, x)])
+def test_arrays_of_others(function: Any) -> None:
+    with pytest.raises(
+        TypeError, match=r"got numpy\.ndarray: .*\. Convert it with mx\.array\(x\)\.$"
+    ):
+        function(np.ones((2, 2)))
+    with pytest.raises(TypeError, match=r"got list: \[1\]\.$"):
+        function([1])
+
+
 def test_array_as_condition() -> None:
     x = mx.ones((2, 3))
     with pytest.raises(ValueError, match=r"\[bool\] .*shape \(2, 3\).*mx\.all\(x\).*x & y"):

@@ -385,7 +385,8 @@ SPACE = {"mx": mx, "random": mx.random, "np": np, "key": KEY, "z": mx.zeros}
         (
             "random.permutation(np.arange(3))",
             TypeError,
-            "[permutation] x must be an int or an array, got numpy.ndarray: array([0, 1, 2]).",
+            "[permutation] x must be an int or an array, got numpy.ndarray: array([0, 1, 2]). "
+            "Convert it with mx.array(x).",
         ),
         (
             "random.permutation(z(3), 1)",

@@ -17,6 +17,7 @@ from ingot import _native
 from ingot._native import Checked, array
 from ingot.graph.boundary.kinds import (
     ANY_VALUE,
+    ARRAY,
     INTEGER,
     INTEGERS,
     MAX_INT,
@@ -155,9 +156,11 @@ def _refusal(subject: str, kind: Kind, value: Any, taken: Any) -> Exception:
         return ValueError(f"{subject} must be {limit}, got {value_text(value)}.")
     if kind.bits & (INTEGER | INTEGERS) and _is_too_large(value):
         return RangeError(f"{subject} does not fit into 64 bits, got {value_text(value)}.")
+    hint = refusal_hint(subject, value)
+    if not hint and kind.bits & ARRAY and hasattr(type(value), "__array__"):
+        hint = " Convert it with mx.array(x)."
     return TypeError(
-        f"{subject} must be {kind.words}, got {type_name(value)}: {value_text(value)}."
-        + refusal_hint(subject, value)
+        f"{subject} must be {kind.words}, got {type_name(value)}: {value_text(value)}.{hint}"
     )
 
 
