@@ -244,6 +244,7 @@ int ingot_add_field_init(PyObject *module);
 int ingot_add_dispatch(PyObject *module);
 int ingot_add_whole_graph(PyObject *module);
 int ingot_add_lapack(PyObject *module);
+int ingot_add_lu(PyObject *module);
 int ingot_add_cholesky(PyObject *module);
 int ingot_add_fourier(PyObject *module);
 int ingot_add_attention(PyObject *module);

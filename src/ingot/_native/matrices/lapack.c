@@ -1,5 +1,7 @@
 /* Decompositions of stacks of small matrices by LAPACK routines, called by address on the threads of the pool. */
 #include "numpy_api.h"
+
+#include "matrices/positions.h"
 #include "threads/interrupt.h"
 #include "tuning.h"
 
@@ -14,30 +16,22 @@ typedef struct {
     uint32_t *pivots, *positions;
 } Factors;
 
-/* Converts LAPACK's 1-based pivots to 0-based ones, and to the permutation of rows. */
-static void set_positions(const Factors *factors, const int *found, uint32_t *pivots, uint32_t *positions, uint32_t *row_at) {
-    int rank = factors->rows < factors->columns ? factors->rows : factors->columns;
-    for (int i = 0; i < factors->rows; i++)
-        row_at[i] = (uint32_t)i;
+/* Converts LAPACK's 1-based pivots to 0-based ones. */
+static void set_pivots(const int *found, int rank, int rows, uint32_t *pivots) {
     for (int i = 0; i < rank; i++) {
-        bool is_row = found[i] > i && found[i] <= factors->rows; /* among NaN, no element is the largest */
-        uint32_t other = is_row ? (uint32_t)(found[i] - 1) : (uint32_t)i, row = row_at[i];
-        pivots[i] = other;
-        row_at[i] = row_at[other];
-        row_at[other] = row;
+        bool is_row = found[i] > i && found[i] <= rows; /* among NaN, no element is the largest */
+        pivots[i] = is_row ? (uint32_t)(found[i] - 1) : (uint32_t)i;
     }
-    for (int i = 0; i < factors->rows; i++)
-        positions[row_at[i]] = (uint32_t)i;
 }
 
 static void factorize_some(void *context, int64_t begin, int64_t end, int Py_UNUSED(thread)) {
     const Factors *factors = context;
     int rows = factors->rows, columns = factors->columns, rank = rows < columns ? rows : columns, info;
     int found[MAX_FACTORED_LENGTH];
-    uint32_t row_at[MAX_FACTORED_LENGTH];
     for (int64_t i = begin; i < end; i++) {
         factors->factorize(&rows, &columns, factors->matrices + (size_t)i * factors->matrix_bytes, &rows, found, &info);
-        set_positions(factors, found, factors->pivots + i * rank, factors->positions + i * rows, row_at);
+        set_pivots(found, rank, rows, factors->pivots + i * rank);
+        ingot_set_positions(factors->pivots + i * rank, rank, factors->positions + i * rows, rows);
     }
 }
 

@@ -33,7 +33,7 @@ from ingot.ops.linalg.matrices import (
     require_matrices,
     require_square,
 )
-from ingot.ops.linalg.stacks import is_stack, qr_of_stack
+from ingot.ops.linalg.stacks import fits_lanes, is_stack, lu_of_stack, qr_of_stack
 from ingot.ops.products.contraction import matmul
 from ingot.ops.reduce.sorting import argsort
 from ingot.ops.shape.diagonals import eye, tril, triu
@@ -176,7 +176,9 @@ def _lu_of_matrix(x: np.ndarray) -> Any:
 
 
 def _lu_of_stack(x: np.ndarray) -> Any:
-    """The same for a stack of small matrices, by the same routine."""
+    """The same for a stack of small matrices."""
+    if is_stack(x) and fits_lanes(x):
+        return lu_of_stack(x)
     *batch, rows, columns = x.shape
     count = size_of(batch)
     # LAPACK is column-major

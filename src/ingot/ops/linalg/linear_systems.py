@@ -32,7 +32,13 @@ from ingot.ops.linalg.matrices import (
     raising,
     require_square,
 )
-from ingot.ops.linalg.stacks import is_stack, solved_stack
+from ingot.ops.linalg.stacks import (
+    determinants_of_stack,
+    fits_lanes,
+    is_stack,
+    log_determinants_of_stack,
+    solved_stack,
+)
 from ingot.ops.products.contraction import matmul
 from ingot.ops.reduce.reduction import sum
 from ingot.ops.shape.creation import ones_like
@@ -237,6 +243,8 @@ class Det(MatrixOp):
 
     def evaluate(self, x: np.ndarray) -> Any:
         prepare_blas()
+        if fits_lanes(x):
+            return determinants_of_stack(x).astype(x.dtype)
         return np.asarray(np.linalg.det(x.astype(np.float64))).astype(x.dtype)
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
@@ -258,9 +266,9 @@ class SlogDet(MatrixOp):
 
     def evaluate(self, x: np.ndarray) -> Any:
         prepare_blas()
-        return tuple(
-            np.asarray(part).astype(x.dtype) for part in np.linalg.slogdet(x.astype(np.float64))
-        )
+        found = log_determinants_of_stack if fits_lanes(x) else np.linalg.slogdet
+        parts = found(x.astype(np.float64, copy=False))
+        return tuple(np.asarray(part).astype(x.dtype) for part in parts)
 
     def vjp(
         self, cotangent: tuple[array | None, ...], out: tuple[array, ...], x: array

@@ -1,4 +1,5 @@
-"""Decompositions of stacks of matrices: LAPACK's routines, called by address on all threads.
+"""Decompositions of stacks of matrices, on all threads: LAPACK's routines, called by address, and
+for small systems of equations loops with one matrix per vector lane.
 
 NumPy computes stacks in C, but float32 as float64 and on one thread; SciPy takes one matrix at a
 time. Here native code calls the routine for each matrix, in the precision of its elements. LAPACK
@@ -15,9 +16,25 @@ import numpy as np
 from ingot import _native
 from ingot.graph.numerics.blas import lapack_address
 from ingot.graph.shape import size_of
-from ingot.tuning_linalg import MAX_ALONE_LENGTH, MAX_STACKED_LENGTH
+from ingot.tuning_linalg import (
+    MAX_ALONE_LENGTH,
+    MAX_LU_LANE_LENGTH,
+    MAX_SPARSE_LANE_LENGTH,
+    MAX_STACKED_LENGTH,
+    MIN_LANE_MATRICES,
+)
 
-__all__ = ["eigen_of_stack", "is_stack", "qr_of_stack", "solved_stack", "svd_of_stack"]
+__all__ = [
+    "determinants_of_stack",
+    "eigen_of_stack",
+    "fits_lanes",
+    "is_stack",
+    "log_determinants_of_stack",
+    "lu_of_stack",
+    "qr_of_stack",
+    "solved_stack",
+    "svd_of_stack",
+]
 
 _PREFIXES = {"f": "s", "d": "d"}  # of LAPACK's names, by NumPy's type codes
 Argument = tuple[np.ndarray, int, bool]
@@ -32,6 +49,21 @@ def is_stack(x: np.ndarray) -> bool:
         x.size > 0
         and x.dtype.char in _PREFIXES
         and longest <= (MAX_STACKED_LENGTH if x.ndim > 2 else MAX_ALONE_LENGTH)
+    )
+
+
+def fits_lanes(x: np.ndarray, wide: int = 0) -> bool:
+    """Whether elimination with one matrix per vector lane takes less time than LAPACK, for matrices
+    with `wide` columns of right sides each.
+    """
+    rows, columns = x.shape[-2:]
+    is_sparse = x.size < MIN_LANE_MATRICES * rows * columns
+    limit = MAX_SPARSE_LANE_LENGTH if is_sparse else MAX_LU_LANE_LENGTH
+    return (
+        x.ndim > 2
+        and x.size > 0
+        and max(rows, columns) <= limit
+        and rows * (columns + wide) <= 2 * limit**2
     )
 
 
@@ -169,8 +201,57 @@ def qr_of_stack(x: np.ndarray) -> Any:
     return q, upper.reshape(*x.shape[:-2], columns, columns)
 
 
+def lu_of_stack(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Both triangles in one matrix, the pivots, and the positions of rows after all exchanges. Of
+    real matrices that fit lanes.
+    """
+    *batch, rows, columns = x.shape
+    matrices = _matrices(x)
+    factors = np.empty_like(matrices)
+    pivots = np.empty((len(matrices), min(rows, columns)), np.uint32)
+    positions = np.empty((len(matrices), rows), np.uint32)
+    _native.lu_in_lanes(matrices, factors, pivots, positions)
+    return (
+        factors.reshape(x.shape),
+        pivots.reshape(*batch, min(rows, columns)),
+        positions.reshape(*batch, rows),
+    )
+
+
+def _matrices(x: np.ndarray) -> np.ndarray:
+    """A contiguous stack with a single axis in front."""
+    return np.ascontiguousarray(x).reshape(-1, *x.shape[-2:])
+
+
+def determinants_of_stack(x: np.ndarray) -> np.ndarray:
+    """The determinants of matrices that fit lanes, in double precision."""
+    matrices = _matrices(x.astype(np.float64, copy=False))
+    found = np.empty(len(matrices))
+    _native.determinants_in_lanes(matrices, found, None)
+    return found.reshape(x.shape[:-2])
+
+
+def log_determinants_of_stack(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The signs of determinants and the logarithms of their absolute values, likewise."""
+    matrices = _matrices(x.astype(np.float64, copy=False))
+    signs, logarithms = np.empty(len(matrices)), np.empty(len(matrices))
+    _native.determinants_in_lanes(matrices, signs, logarithms)
+    return signs.reshape(x.shape[:-2]), logarithms.reshape(x.shape[:-2])
+
+
 def solved_stack(a: np.ndarray, b: np.ndarray | None) -> np.ndarray:
     """The solutions of a @ x = b, or the inverses of `a`."""
+    if fits_lanes(a, (a if b is None else b).shape[-1]):
+        sides = None if b is None else _matrices(b)
+        matrices = _matrices(a)
+        solutions = np.empty_like(matrices if sides is None else sides)
+        if not _native.solve_in_lanes(matrices, sides, solutions):
+            raise np.linalg.LinAlgError
+        return solutions.reshape((a if b is None else b).shape)
+    return _solved_by_lapack(a, b)
+
+
+def _solved_by_lapack(a: np.ndarray, b: np.ndarray | None) -> np.ndarray:
     if b is None:  # the memory of the solution is its transpose too
         matrices, count, length, _ = _flat(a)
         solution = np.zeros(matrices.shape, a.dtype)

@@ -10,6 +10,7 @@ from ingot.benchmarks.suite.contenders import numbers, own_words
 
 LENGTH = 512
 STACK = (256, 32, 32)
+SMALL_STACK = (4096, 4, 4)
 SIGNALS = (1024, 4096)
 IMAGES = (8, 500, 512)
 AS_FAST = {"jax jit": 1.0, "torch": 1.0}
@@ -77,6 +78,16 @@ def lu_stack() -> Contenders:
         lambda mx, x: mx.linalg.lu_factor(x, stream=mx.cpu),
         lambda jax, x: jax.scipy.linalg.lu_factor(x),
         lambda torch, x: torch.linalg.lu_factor(x),
+    )
+
+
+@benchmark("inverses of 4096 matrices of 4 x 4", targets=AS_FAST)
+def inverse_stack() -> Contenders:
+    return own_words(
+        lambda: (numbers(SMALL_STACK),),
+        lambda mx, x: mx.linalg.inv(x, stream=mx.cpu),
+        lambda jax, x: jax.numpy.linalg.inv(x),
+        lambda torch, x: torch.linalg.inv(x),
     )
 
 
