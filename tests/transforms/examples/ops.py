@@ -423,7 +423,7 @@ ELSEWHERE = {
     ),
     "Length": "tests/compiler/trace/test_dimension.py: it stands for a number while compile traces",
     **dict.fromkeys(
-        ("AttentionStep", "RMSNorm", "Rope"),
+        ("AttentionStep", "GatheredQuantizedMatmul", "RMSNorm", "Rope"),
         "tests/compiler/call/test_alone.py: transforms trace what they are composed of",
     ),
     "QuantizedMatmul": "tests/ops/quantized/test_quantization.py: its codes are packed",
