@@ -230,6 +230,9 @@ def test_blas_is_chosen_where_it_is_faster(monkeypatch: pytest.MonkeyPatch) -> N
     assert ways((100, 500), (500, 500)) == ["rows"]
     assert ways((100, 600), (600, 500)) == ["strips"]
     assert ways((600, 1000), (1000, 1000)) == ["panels"]
+    assert ways((400, 256), (256, 300)) == ["rows"]
+    assert ways((600, 256), (256, 300)) == ["panels"]  # many rows
+    assert ways((600, 256), (256, 30)) == ["rows"]  # a single panel
     assert ways((600, 1000), (1000, 1000), transpose=True) == ["panels"]
 
 

@@ -4,7 +4,8 @@ There are these strategies, chosen by shapes, strides, and whether an operand st
 
 - **panels**: the right operand is packed into panels first, from which tiles of the result are
   computed. This pays off with many rows, or for many products with the same operand.
-- **rows**: the right operand has contiguous rows and stays in L2: it is read in place.
+- **rows**: the right operand has contiguous rows and stays in L2: it is read in place, unless so
+  many rows are computed from it that packing pays off.
 - **strips** and **streams**: the right operand has contiguous rows, and the result few rows: it is
   read in place, in blocks of a few rows.
 - **dots**: both operands are contiguous along k, and the result has few rows: dot products, whose
@@ -53,6 +54,8 @@ from ingot.tuning import (
     MAX_UNPACKED_LEFT_BYTES,
     MAX_UNPACKED_ROWS,
     MIN_PACKED_LEFT_PANELS,
+    MIN_PACKED_PANELS,
+    MIN_PACKED_ROWS,
     ROWS_AHEAD,
     SCRATCH_ALIGNMENT,
 )
@@ -210,7 +213,7 @@ def _wide(product: Product, group: Group, strides_of: Strides, scratch: Scratch)
     """The kernel of a product whose operands have the dtype of the sums."""
     right, size = product.right, product.dtype.size
     tile = tile_shape(product.dtype, product.n, product.m)
-    is_in_l2 = _stays_in_l2(right)
+    is_in_l2 = _stays_in_l2(right) and not _amortises_panels(product, tile)
     as_it_lies = right.column_stride == size and (product.m <= MAX_UNPACKED_ROWS or is_in_l2)
     as_it_lies = as_it_lies and not right.is_fixed
     if as_it_lies:
@@ -226,6 +229,19 @@ def _wide(product: Product, group: Group, strides_of: Strides, scratch: Scratch)
 def _stays_in_l2(right: Matrices) -> bool:
     """Whether a matrix stays in L2 from one tile to the next."""
     return bool(right.rows * right.columns * right.dtype.size <= MAX_UNPACKED_BYTES)
+
+
+def _amortises_panels(product: Product, tile: TileShape) -> bool:
+    """Whether so many rows are computed from a right operand in L2 that packing it takes less time
+    than reading short runs of its rows, unless a left operand that is read in place by columns
+    competes with its panels for the sets of L1.
+    """
+    left = product.left
+    return bool(
+        product.m >= MIN_PACKED_ROWS
+        and product.n > MIN_PACKED_PANELS * tile.columns
+        and (left.column_stride == left.dtype.size or _is_packed(product, tile))
+    )
 
 
 def _of_rows(tile: TileShape) -> TileShape:
