@@ -37,6 +37,7 @@ TESTED_WITHIN = {
     ),
     "lower/products/attention/test_backward.py": (
         "lower/products/attention/backward.py",
+        "lower/products/attention/query_groups.py",
         "lower/products/attention/wide.py",
     ),
     "lower/products/attention/test_power.py": ("lower/products/attention/power.py",),

@@ -70,6 +70,16 @@ def test_gradients(lengths: tuple[int, ...], kind: str) -> None:
     check(found, cotangents(case, cotangent))
 
 
+@pytest.mark.parametrize("features", [(48, 80), (112, 100), (128, 16)])
+def test_features_in_tiles_of_several_widths(features: tuple[int, int]) -> None:
+    case = random_case("plain", 1, 2, 1, 21, 45, *features)
+    cotangent = cotangent_of(case)
+    found = mx.compile(gradients(case, force_fused=True))(
+        mx.array(cotangent), *map(mx.array, case.arrays)
+    )
+    check(found, cotangents(case, cotangent))
+
+
 @pytest.mark.parametrize("kind", CASES)
 def test_gradients_equal_those_of_mlx(kind: str) -> None:
     case = random_case(kind, 2, 4, 2, 37, 70, 16, 16)

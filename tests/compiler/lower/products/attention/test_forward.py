@@ -92,6 +92,14 @@ def test_half_precision_is_computed_in_float32(dtype: mx.Dtype, kind: str) -> No
     assert (error <= 1.01 * steps * np.abs(wanted) + 1e-5).all()
 
 
+def test_features_that_are_not_contiguous() -> None:
+    case = random_case("plain", 1, 2, 2, 20, 30, 24, 17)
+    moved = [mx.array(np.ascontiguousarray(x.swapaxes(2, 3))) for x in case.arrays]
+    compiled = mx.compile(lambda *inputs: attend(case)(*(x.swapaxes(2, 3) for x in inputs)))
+    found = np.array(compiled(*moved))
+    np.testing.assert_allclose(found, expected(case), rtol=2e-5, atol=3e-6)
+
+
 def test_doubles() -> None:
     case = random_case("causal", 1, 2, 1, 37, 70, 16, 24)
     doubles = [mx.array(x, dtype=mx.float64) for x in case.arrays]

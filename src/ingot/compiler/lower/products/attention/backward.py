@@ -12,55 +12,35 @@ accumulate into the same sums, and the order of every sum depends on lengths alo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from ingot.compiler.forms.affine import Affine, Extent, Index, affine
+from ingot.compiler.forms.affine import Affine, Index, affine
 from ingot.compiler.forms.nest.data import Buffer, Carried, Value
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel, Lowered, outputs_of
 from ingot.compiler.lower.products.attention.masking import Masking
 from ingot.compiler.lower.products.attention.operands import (
     Blocks,
-    KernelBuilder,
     Lengths,
     Memory,
     Scratch,
     Strides,
     blocks_for,
-    lowest,
 )
 from ingot.compiler.lower.products.attention.power import power
+from ingot.compiler.lower.products.attention.query_groups import (
+    Between,
+    GradientBuilder,
+    OfQueries,
+    OfSinks,
+    Operands,
+    Transposing,
+)
 from ingot.compiler.lower.products.attention.wide import in_sums_dtype
 from ingot.compiler.lower.products.register_tile import TileShape, accumulate
 from ingot.graph.roles import AttendBackward
-from ingot.tuning import ATTENTION_QUERY_BLOCK, MIN_ATTENTION_TASKS
+from ingot.tuning import ATTENTION_QUERY_BLOCK
 
 __all__ = ["lower_attention_backward"]
-
-
-class _Operands(NamedTuple):
-    """The operands: rows of features, and statistics of queries."""
-
-    cotangent: Memory
-    out: Memory
-    top: Memory
-    total: Memory
-    q: Memory
-    k: Memory
-    v: Memory
-
-
-class _Between(NamedTuple):
-    """The scratch memory between the kernels. Queries are in groups of as many as a tile has
-    columns.
-    """
-
-    queries: Memory  # (B, heads, groups, D, columns), scaled
-    cotangents: Memory  # (B, heads, groups, E, columns)
-    of_queries: Memory  # (ranges of keys, B, heads, groups, D, columns)
-    top: Memory  # (B, heads, groups, columns)
-    inverse: Memory  # 1 / total
-    average: Memory  # the mean cotangent of a query's scores
 
 
 def lower_attention_backward(step: Step, strides_of: Strides) -> Lowered | None:
@@ -69,8 +49,8 @@ def lower_attention_backward(step: Step, strides_of: Strides) -> Lowered | None:
     """
     op = step.op
     assert isinstance(op, AttendBackward)
-    named = zip(_Operands._fields, step.inputs, strict=False)
-    given = _Operands(*(Memory.of(name, each, strides_of[each]) for name, each in named))
+    named = zip(Operands._fields, step.inputs, strict=False)
+    given = Operands(*(Memory.of(name, each, strides_of[each]) for name, each in named))
     lengths = Lengths.of(*step.inputs[4:7])
     if lengths is None:
         return None
@@ -83,14 +63,14 @@ def lower_attention_backward(step: Step, strides_of: Strides) -> Lowered | None:
     )
     masking = Masking(op, step.inputs[7:], strides_of, lengths)
     results = [Memory.of("of", each, strides_of[each]) for each in outputs_of(step, strides_of)]
-    between = _between(lengths, blocks, scratch)
+    between = Between.allocated(lengths, blocks, scratch)
     scratch.kernels += [
-        _Transposing(lengths, blocks, masking, op.scale).build(operands, between),
+        Transposing(lengths, blocks, masking, op.scale).build(operands, between),
         _Main(lengths, blocks, masking, op.scale).build(operands, between, *results[1:3]),
-        _OfQueries(lengths, blocks, masking, op.scale).build(between, results[0]),
+        OfQueries(lengths, blocks, masking, op.scale).build(between, results[0]),
     ]
     if masking.sinks is not None:
-        builder = _OfSinks(lengths, blocks, masking, op.scale)
+        builder = OfSinks(lengths, blocks, masking, op.scale)
         scratch.kernels.append(builder.build(between, results[3]))
     return scratch.lowered()
 
@@ -102,95 +82,10 @@ def _key_block(lengths: Lengths, blocks: Blocks) -> int:
     return min(blocks.keys, max(blocks.rows, fitting))
 
 
-def _between(lengths: Lengths, blocks: Blocks, scratch: Scratch) -> _Between:
-    dtype, side = blocks.dtype, blocks.queries
-    groups = (lengths.batch, lengths.heads, -(-lengths.queries // side))
-    wanted = -(-MIN_ATTENTION_TASKS // (lengths.batch * lengths.shared))
-    ranges = min(wanted, -(-lengths.keys // blocks.keys))
-    return _Between(
-        scratch.allocate("queries", dtype, (*groups, lengths.depth, side)),
-        scratch.allocate("cotangents", dtype, (*groups, lengths.width, side)),
-        scratch.allocate("of_queries", dtype, (ranges, *groups, lengths.depth, side)),
-        scratch.allocate("top", dtype, (*groups, side)),
-        scratch.allocate("inverse", dtype, (*groups, side)),
-        scratch.allocate("average", dtype, (*groups, side)),
-    )
-
-
-class _Builder(KernelBuilder):
-    def __init__(self, lengths: Lengths, blocks: Blocks, masking: Masking, scale: float) -> None:
-        super().__init__(blocks)
-        self.lengths = lengths
-        self.masking = masking
-        self.scale = scale
-
-    def across(self, value: Value) -> Value:
-        """The sum of the lanes of a bundle."""
-        return self.fold_lanes(value, self.words.add)
-
-
-class _Transposing(_Builder):
-    """Transposes queries and cotangents, and completes the statistics of queries."""
-
-    def build(self, operands: _Operands, between: _Between) -> Kernel:
-        lengths, side = self.lengths, self.blocks.queries
-        q, cotangent, out = map(self.view, (operands.q, operands.cotangent, operands.out))
-        top, total = self.view(operands.top), self.view(operands.total)
-        queries, cotangents, of_queries, *statistics = map(self.view, between)
-        groups = between.top.shape[:3]
-        work = side * (lengths.depth + 2 * lengths.width)
-        with self.parallel((*groups,), work) as (example, head, group):
-            place = (affine(example), affine(head))
-            at = (*place, affine(group))
-            with self.loop(0, side) as lane:
-                row = self.least(0, affine(group) * side + lane, lengths.queries - 1)
-                here = (*place, row)
-                factor = self.number(self.scale)
-                with self.loop(0, lengths.depth, kind="vector") as feature:
-                    element = self.words.multiply(self.at(q, *here, feature), factor)
-                    self.put(element, queries, *at, feature, lane)
-                found = (self.at(top, *here), self.at(total, *here))
-                seen = self._seen(found[0])
-                with self.loop(0, lengths.width, kind="vector") as feature:
-                    element = self.at(cotangent, *here, feature)
-                    self.put(self._where(seen, element), cotangents, *at, feature, lane)
-                inverse = self.words.divide(self.number(1.0), found[1])
-                average = self._where(seen, self._average(cotangent, out, here))
-                for value, buffer in zip((found[0], inverse, average), statistics, strict=True):
-                    self.put(value, buffer, *at, lane)
-            with (
-                self.loop(0, between.of_queries.shape[0]) as part,
-                self.loop(0, lengths.depth) as feature,
-            ):
-                for column in self.columns():
-                    self.put(self.numbers(0.0), of_queries, part, *at, feature, column)
-        return self.kernel()
-
-    def _seen(self, top: Value) -> Value | None:
-        """Whether a query attends to a key: if not, its score is constant."""
-        if not self.masking.hides:
-            return None
-        return self.words.not_equal(top, self.number(lowest(self.blocks.dtype)))
-
-    def _where(self, seen: Value | None, value: Value) -> Value:
-        return value if seen is None else self.words.select(seen, value, self.number(0.0))
-
-    def _average(self, cotangent: Buffer, out: Buffer, here: Sequence[Affine]) -> Value:
-        """The sum of a row of cotangents times results."""
-        lanes, width = self.blocks.lanes, self.lengths.width
-        total = Carried(self.blocks.dtype, self.numbers(0.0))
-        with self.loop(0, width, step=lanes, carried=[total]) as feature:
-            index = (*here, affine(feature))
-            limit = None if width % lanes == 0 else width
-            a, b = (self.load_lanes(each, index, lanes, limit) for each in (cotangent, out))
-            total.update = self.words.fused_multiply_add(a, b, total)
-        return self.across(total)
-
-
-class _Main(_Builder):
+class _Main(GradientBuilder):
     """The cotangents of keys and values, and those of queries, transposed."""
 
-    def build(self, operands: _Operands, between: _Between, of_k: Memory, of_v: Memory) -> Kernel:
+    def build(self, operands: Operands, between: Between, of_k: Memory, of_v: Memory) -> Kernel:
         lengths, blocks = self.lengths, self.blocks
         self.q, self.cotangent = self.view(operands.q), self.view(operands.cotangent)
         self.k, self.v = self.view(operands.k), self.view(operands.v)
@@ -220,9 +115,8 @@ class _Main(_Builder):
         return self.kernel()
 
     def _sums_of(self, name: str, width: int) -> Buffer:
-        """Sums for the keys of a block, in whole panels of columns."""
-        panel = self._panel(width) * self.blocks.lanes
-        return self.local(name, self.blocks.keys, -(-width // panel) * panel)
+        """Sums for the keys of a block, in whole bundles."""
+        return self.local(name, self.blocks.keys, self.blocks.padded(width))
 
     def _key_block(self, start: Affine, stop: Affine, results: Sequence[Buffer]) -> None:
         lengths, side = self.lengths, self.side
@@ -268,9 +162,9 @@ class _Main(_Builder):
         with self.loop(0, last - first, self.side, step=side) as column:
             group = self.split_off(first + column, side)
             self._scores(first, affine(column), group, start, stop)
-        keys, count = stop - start, last - first
-        self._add(self.of_v, self.shares, self.cotangent, first, count, keys)
-        self._add(self.of_k, self.of_scores, self.q, first, count, keys)
+        keys, queries = stop - start, (first, last - first)
+        self._add(self.of_v, self.shares, self.cotangent, queries, keys)
+        self._add(self.of_k, self.of_scores, self.q, queries, keys)
 
     def split_off(self, position: Affine, side: int) -> Affine:
         """The group that starts at a query."""
@@ -364,29 +258,34 @@ class _Main(_Builder):
         target: Buffer,
         factors: Buffer,
         rows_of: Buffer,
-        first: Affine,
-        count: Affine,
+        queries: tuple[Affine, Affine],
         keys: Affine,
     ) -> None:
-        """Adds rows of queries (or cotangents) times factors to the sums for the keys of a
-        block.
+        """Adds rows of queries (or cotangents) times factors to the sums for the keys of a block;
+        `queries` are the first one and their number.
         """
-        vectors = self._panel(rows_of.shape[3])
-        step = vectors * self.blocks.lanes
-        with (
-            self.loop(0, self._columns_of(target), step=step) as panel,
-            self.loop(0, keys, step=self.blocks.rows) as at,
-        ):
-            rows = range(self.blocks.rows)
-            places = [self.least(0, affine(at) + row, keys - 1) for row in rows]
-            columns = [affine(panel) + vector * self.blocks.lanes for vector in range(vectors)]
-            self._add_tile(target, factors, rows_of, (first, count), places, columns)
+        begin, lanes, rows = 0, self.blocks.lanes, range(self.blocks.rows)
+        for vectors, count in self._panels(self._columns_of(target) // lanes):
+            end = begin + vectors * lanes * count
+            with (
+                self.loop(begin, end, step=vectors * lanes) as panel,
+                self.loop(0, keys, step=self.blocks.rows) as at,
+            ):
+                places = [self.least(0, affine(at) + row, keys - 1) for row in rows]
+                columns = [affine(panel) + vector * lanes for vector in range(vectors)]
+                self._add_tile(target, factors, rows_of, queries, places, columns)
+            begin = end
 
-    def _panel(self, width: Extent) -> int:
-        """The bundles of a tile whose columns are features."""
-        assert isinstance(width, int)
-        needed = -(-width // self.blocks.lanes)
-        return 3 if -needed % 3 < -needed % 2 and self.blocks.rows == 8 else min(2, needed)
+    def _panels(self, needed: int) -> list[tuple[int, int]]:
+        """The tiles whose columns are `needed` bundles of features: their widths in bundles, and
+        how many of each.
+        """
+        widest = 3 if self.blocks.rows == 8 else 2
+        whole, rest = divmod(needed, widest)
+        if widest == 3 and rest == 1 and whole:  # rather two of two than a narrow one
+            whole, rest = whole - 1, 4
+        found = [(widest, whole), (2, 2) if rest == 4 else (rest, 1)]
+        return [(vectors, count) for vectors, count in found if vectors * count]
 
     def _add_tile(
         self,
@@ -397,15 +296,13 @@ class _Main(_Builder):
         places: Sequence[Affine],
         columns: Sequence[Affine],
     ) -> None:
-        """Accumulates some keys and columns of a block; `queries` are the first one and their
-        number.
-        """
+        """Accumulates some keys and columns of a block."""
         lanes, width = self.blocks.lanes, rows_of.shape[3]
         first, count = queries
         assert isinstance(width, int)
 
         def row_of(vector: int, at: tuple[Index, ...]) -> Value:
-            limit = None if width % (len(columns) * lanes) == 0 else width
+            limit = None if width % lanes == 0 else width
             index = (*self.head, first + at[0], columns[vector])
             return self.load_lanes(rows_of, index, lanes, limit)
 
@@ -421,55 +318,3 @@ class _Main(_Builder):
         for row, place in enumerate(places):
             for vector, column in enumerate(columns):
                 self.put(sums[row][vector], target, place, column)
-
-
-class _OfQueries(_Builder):
-    """Cotangents of queries by rows, from those of all ranges of keys."""
-
-    def build(self, between: _Between, result: Memory) -> Kernel:
-        lengths, side = self.lengths, self.blocks.queries
-        source, target = self.view(between.of_queries), self.view(result)
-        parts, *groups = between.of_queries.shape[:4]
-        with self.parallel(groups, side * lengths.depth) as (example, head, group):
-            at = (affine(example), affine(head), affine(group))
-            first = at[2] * side
-            stop = self.least(first, first + side, lengths.queries)
-            with (
-                self.loop(0, stop - first) as lane,
-                self.loop(0, lengths.depth, kind="vector") as feature,
-            ):
-                total = self.at(source, 0, *at, feature, lane)
-                for part in range(1, parts):
-                    other = self.at(source, part, *at, feature, lane)
-                    total = self.words.add(total, other)
-                found = self.words.multiply(total, self.number(self.scale))
-                element = self.words.cast(found, result.dtype)
-                self.put(element, target, *at[:2], first + lane, feature)
-        return self.kernel()
-
-
-class _OfSinks(_Builder):
-    """Cotangents of sinks."""
-
-    def build(self, between: _Between, result: Memory) -> Kernel:
-        lengths, side, words = self.lengths, self.blocks.queries, self.words
-        top, inverse, average = map(self.view, between[3:])
-        target = self.view(result)
-        self.masking.open(self)
-        examples = 1 if result.shape[0] != 1 else lengths.batch
-        dtype = self.blocks.dtype
-        with self.parallel(result.shape, lengths.queries * examples) as (example, head):
-            sink = self.masking.sink_at(self, (affine(example), affine(head)))
-            outer = Carried(dtype, self.number(0.0))
-            with self.loop(0, examples, carried=[outer]) as number:
-                inner = Carried(dtype, outer)
-                with self.loop(0, lengths.queries, carried=[inner]) as query:
-                    group, lane = self.split(affine(query), (top.shape[2], side))
-                    at = (affine(example) + number, affine(head), affine(group), affine(lane))
-                    of_sink = words.exp(words.subtract(sink, self.at(top, *at)))
-                    share = words.multiply(of_sink, self.at(inverse, *at))
-                    part = words.multiply(share, self.at(average, *at))
-                    inner.update = words.subtract(inner, part)
-                outer.update = inner
-            self.put(words.cast(outer, result.dtype), target, example, head)
-        return self.kernel()

@@ -53,6 +53,8 @@ def lower_attention(step: Step, strides_of: Strides) -> Lowered | None:
         for name, each in zip(names, outputs_of(step, strides_of), strict=True)
     ]
     queries = Memory.of("q", q, strides_of[q])
+    if queries.strides[-1] != queries.dtype.size:
+        queries = in_sums_dtype(scratch, queries, blocks)
     keys, values = (
         in_sums_dtype(scratch, Memory.of(name, each, strides_of[each]), blocks)
         for name, each in (("k", k), ("v", v))
@@ -80,8 +82,8 @@ class _Forward(KernelBuilder):
         self.out, self.tops, self.totals = map(self.view, results)
         self.masking.open(self)
         side = blocks.queries
-        self.transposed = self.local("queries", lengths.depth, side)
-        self.sums = self.local("sums", lengths.width, side)
+        self.transposed = self.local("queries", blocks.padded(lengths.depth), side)
+        self.sums = self.local("sums", blocks.padded(lengths.width), side)
         self.scores = self.local("scores", blocks.keys, side)
         self.top = self.local("top", side)  # the maximum score
         self.before = self.local("before", side)  # the maximum score of the previous blocks
@@ -104,12 +106,7 @@ class _Forward(KernelBuilder):
     def _start(self) -> None:
         """Transposes the queries of a block, and initialises their statistics."""
         lengths, blocks = self.lengths, self.blocks
-        factor = self.number(self.scale)
-        with self.loop(0, blocks.queries) as lane:
-            row = self.least(0, self.first + lane, lengths.queries - 1)
-            with self.loop(0, lengths.depth, kind="vector") as feature:
-                element = self.wide(self.at(self.q, *self.row, row, feature))
-                self.put(self.words.multiply(element, factor), self.transposed, feature, lane)
+        self.transpose_rows(lengths.depth, self._query, self.transposed)
         sink = self.masking.sink(self, self.row)
         for column in self.columns():
             top, total = self.numbers(lowest(blocks.dtype)), self.numbers(0.0)
@@ -124,6 +121,12 @@ class _Forward(KernelBuilder):
         with self.loop(0, lengths.width) as feature:
             for column in self.columns():
                 self.put(self.numbers(0.0), self.sums, feature, column)
+
+    def _query(self, lane: Index, first: Affine, limit: int | None) -> Value:
+        """Features of a query, scaled; lanes past the last query repeat it."""
+        row = self.least(0, self.first + lane, self.lengths.queries - 1)
+        found = self.load_lanes(self.q, (*self.row, row, first), self.blocks.lanes, limit)
+        return self.words.multiply(self.wide(found), self.numbers(self.scale))
 
     def _key_block(self, start: Affine, ends: Sequence[Affine]) -> None:
         """Adds the keys of a block."""
@@ -217,14 +220,14 @@ class _Forward(KernelBuilder):
                 total = self.lanes_at(self.total, column)
                 mean = self.words.divide(self.lanes_at(self.sums, feature, column), total)
                 self.put(mean, self.sums, feature, column)
-        stop = self.least(self.first, self.first + side, lengths.queries)
-        with self.loop(0, stop - self.first) as lane:
-            self._store_row(lane)
+        count = self.least(self.first, self.first + side, lengths.queries) - self.first
+        with self.loop(0, count) as lane:
+            row = (*self.row, self.first + lane)
+            self.put(self.at(self.top, lane), self.tops, *row)
+            self.put(self.at(self.total, lane), self.totals, *row)
+        self.store_rows(lengths.width, count, self.sums, self._store)
 
-    def _store_row(self, lane: Index) -> None:
-        row = (*self.row, self.first + lane)
-        self.put(self.at(self.top, lane), self.tops, *row)
-        self.put(self.at(self.total, lane), self.totals, *row)
-        with self.loop(0, self.lengths.width, kind="vector") as feature:
-            element = self.words.cast(self.at(self.sums, feature, lane), self.out.dtype)
-            self.put(element, self.out, *row, feature)
+    def _store(self, means: Value, lane: Index, first: Affine, limit: int | None) -> None:
+        """Stores features of a query's result."""
+        found = self.words.cast(means, self.out.dtype)
+        self.store(found, self.out, (*self.row, self.first + lane, first), limit)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from ingot._native import Dtype
 from ingot.compiler.forms.affine import Affine, Extent, Index, affine
 from ingot.compiler.forms.nest.build import NestBuilder
-from ingot.compiler.forms.nest.data import Buffer, Constant, Repeated, Value
+from ingot.compiler.forms.nest.data import Buffer, Constant, CopyBlock, Repeated, Value
 from ingot.compiler.forms.size import is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel, Lowered, kernel_of
@@ -35,6 +36,7 @@ ALIGNMENT = 64
 MAX_FEATURES = 4096  # of which a block fits on the stack
 
 Strides = dict[Step, tuple[int, ...]]
+Fill = Callable[[Index, Affine, int | None], Value]  # (lane, first feature, limit) -> bundle
 
 
 class Lengths(NamedTuple):
@@ -100,6 +102,10 @@ class Blocks(NamedTuple):
     def queries(self) -> int:
         """Queries of a block."""
         return self.lanes * self.vectors
+
+    def padded(self, features: int) -> int:
+        """A number of features, rounded up to whole bundles."""
+        return -(-features // self.lanes) * self.lanes
 
 
 def blocks_for(lengths: Lengths, dtype: Dtype) -> Blocks:
@@ -199,6 +205,52 @@ class KernelBuilder(NestBuilder):
     def columns(self) -> list[int]:
         """The first column of each bundle of queries."""
         return [vector * self.blocks.lanes for vector in range(self.blocks.vectors)]
+
+    @property
+    def row_bundles(self) -> Buffer:
+        """One bundle of features of each query of a block, on the way to or from queries in
+        lanes.
+        """
+        found = next((each for each in self.nest.buffers if each.name == "row_bundles"), None)
+        return found or self.local("row_bundles", self.blocks.queries, self.blocks.lanes)
+
+    def transpose_rows(self, features: int, fill: Fill, target: Buffer, *index: Any) -> None:
+        """Transposes rows of the queries of a block: `fill(lane, first, limit)` returns a bundle of
+        features of a query, and `target[*index]` has features as rows and queries as columns. The
+        rows of the last, incomplete bundle are undefined.
+        """
+        with self._bundles_of(features) as first:
+            with self.loop(0, self.blocks.queries) as lane:
+                self.put(fill(lane, first, self._limit(features)), self.row_bundles, lane, 0)
+            for column in self.columns():
+                into = tuple(affine(at) for at in (*index, first, column))
+                self._transpose(target, into, self.row_bundles, (affine(column), affine(0)))
+
+    def store_rows(
+        self, features: int, count: Affine, source: Buffer, store: Callable[..., None]
+    ) -> None:
+        """Transposes `source`, with features as rows and queries as columns, and calls
+        `store(bundle, lane, first, limit)` for each bundle of features of `count` queries.
+        """
+        with self._bundles_of(features) as first:
+            for column in self.columns():
+                into = (affine(column), affine(0))
+                self._transpose(self.row_bundles, into, source, (first, affine(column)))
+            with self.loop(0, count) as lane:
+                store(self.lanes_at(self.row_bundles, lane, 0), lane, first, self._limit(features))
+
+    @contextmanager
+    def _bundles_of(self, features: int) -> Iterator[Affine]:
+        with self.loop(0, self.blocks.padded(features) // self.blocks.lanes) as bundle:
+            yield affine(bundle) * self.blocks.lanes
+
+    def _limit(self, features: int) -> int | None:
+        return None if features % self.blocks.lanes == 0 else features
+
+    def _transpose(
+        self, target: Buffer, into: tuple[Affine, ...], source: Buffer, at: tuple[Affine, ...]
+    ) -> None:
+        self.body.append(CopyBlock(target, into, source, at, (1, 0), self.blocks.lanes))
 
     def least(self, base: Extent | Index, *ends: Extent | Index) -> Affine:
         """The minimum of some numbers that are at least `base`."""
