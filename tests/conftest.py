@@ -22,10 +22,16 @@ from hypothesis import HealthCheck, settings
 # Memory that nobody wrote holds NaN, True and -1: what reads it is wrong in every run, not in some.
 os.environ.setdefault("INGOT_POISON_MEMORY", "1")
 
+import ingot.core as mx
+
 # Where this was started with Ctrl-C ignored, as shells do in the background, programs that tests
 # start would ignore it too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Names that are imported on first use: tests look for all functions and all ops.
+for _name in dir(mx):
+    getattr(mx, _name)
 
 # No deadline: on a shared machine a slow example says nothing about the code.
 # The same examples in each run, so that a change can only fail for what it changed.

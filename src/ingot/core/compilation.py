@@ -9,7 +9,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ingot import _native
-from ingot.graph.lazy_dataclass import complete
 from ingot.graph.libraries import limit_blas_threads
 from ingot.graph.roles import Tiled
 from ingot.graph.roles.elementwise import is_approximate
@@ -26,10 +25,7 @@ __all__ = ["compile", "eager_fusion_info", "set_deterministic", "set_eager_fusio
 
 @cache
 def _function() -> Any:
-    found = importlib.import_module("ingot.compiler.call.function")
-    complete("ingot.compiler")  # compiling needs these at the first call
-    complete("ingot.graph")
-    return found
+    return importlib.import_module("ingot.compiler.call.function")
 
 
 @cache

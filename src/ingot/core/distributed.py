@@ -1,5 +1,6 @@
 """mlx.core.distributed: communication between processes."""
 
+from ingot.graph.boundary import check_functions as _check_functions
 from ingot.graph.communication.groups import Group, init, is_available
 from ingot.ops.distributed.collectives import (
     all_gather,
@@ -27,3 +28,5 @@ __all__ = [
     "send",
     "sum_scatter",
 ]
+
+_check_functions(globals(), __all__)

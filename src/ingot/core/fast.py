@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from ingot.graph.boundary import check_functions as _check_functions
 from ingot.ops.attention.attention import scaled_dot_product_attention
 from ingot.ops.attention.fast import cross_entropy, layer_norm, rms_norm, rope
 from ingot.ops.attention.gated_delta import gated_delta_update
@@ -66,3 +67,6 @@ def precompiled_cuda_kernel(*, name: str, **options: Any) -> NoReturn:
     raise RuntimeError(
         f"[precompiled_cuda_kernel] {name!r} cannot run: ingot runs on the CPU. {_WAY_OUT}"
     )
+
+
+_check_functions(globals(), __all__)

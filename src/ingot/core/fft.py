@@ -1,5 +1,6 @@
 """mlx.core.fft: discrete Fourier transforms."""
 
+from ingot.graph.boundary import check_functions as _check_functions
 from ingot.ops.fft.fourier import (
     fft,
     fft2,
@@ -40,3 +41,5 @@ __all__ = [
     "rfftn",
     "stft",
 ]
+
+_check_functions(globals(), __all__)

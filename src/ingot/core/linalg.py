@@ -1,5 +1,6 @@
 """mlx.core.linalg: systems of linear equations, decompositions of matrices, norms."""
 
+from ingot.graph.boundary import check_functions as _check_functions
 from ingot.ops.linalg.decompositions import cholesky, lu, lu_factor, qr
 from ingot.ops.linalg.eigenvalues import eig, eigh, eigvals, eigvalsh
 from ingot.ops.linalg.linear_systems import (
@@ -35,3 +36,5 @@ __all__ = [
     "svd",
     "tri_inv",
 ]
+
+_check_functions(globals(), __all__, "linalg.")

@@ -1,5 +1,6 @@
 """mlx.core.metal without Metal: the queries that programs make before they use it."""
 
+from ingot.graph.boundary import check_functions as _check_functions
 from ingot.runtime.memory import (
     clear_cache,
     get_active_memory,
@@ -43,3 +44,6 @@ def start_capture(path: str) -> None:
 
 def stop_capture() -> None:
     """Do nothing, as MLX does without Metal: there is no GPU to capture."""
+
+
+_check_functions(globals(), __all__)

@@ -1,5 +1,7 @@
 """mlx.core.random: keys, the state, and random numbers of many distributions."""
 
+from ingot.graph.boundary import check_functions as _check_functions
+from ingot.graph.reporting.foreign import name_missing as _name_missing
 from ingot.ops.random.choices import bernoulli, categorical, permutation, randint
 from ingot.ops.random.distributions import gumbel, laplace, normal, truncated_normal, uniform
 from ingot.ops.random.state import key, seed, split, state
@@ -21,3 +23,6 @@ __all__ = [
     "truncated_normal",
     "uniform",
 ]
+
+_check_functions(globals(), __all__)
+_name_missing(globals())

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from importlib.abc import Loader
     from importlib.metadata import Distribution, DistributionFinder
+    from typing import Any
 else:
     Loader = object
 
@@ -132,11 +133,34 @@ class Finder:
         if any(module is told for told, _ in self._told):
             return
         own = vars(module).get("__getattr__")
-        vars(module)["__getattr__"] = _missing_attributes(module, name, getattr(own, "hints", {}))
+        vars(module)["__getattr__"] = self._missing_attributes(module, name, own)
         self._told.append((module, own))
         for key, value in list(vars(module).items()):
             if isinstance(value, ModuleType) and value.__name__ == f"{module.__name__}.{key}":
                 self.name_what_is_missing(value, f"{name}.{key}")
+
+    def _missing_attributes(
+        self, module: ModuleType, name: str, own: Any
+    ) -> Callable[[str], object]:
+        """A `__getattr__` for the module, in place of its own, which imports some names on their
+        first use.
+        """
+        hints: dict[str, str] = getattr(own, "hints", {})
+
+        def missing(attribute: str) -> object:
+            found = own.provide(attribute) if hasattr(own, "provide") else None
+            if isinstance(found, ModuleType):
+                self.name_what_is_missing(found, f"{name}.{attribute}")
+            if found is not None:
+                return found
+            message = f"module {name!r} has no attribute {attribute!r}"
+            if attribute in hints:
+                raise AttributeError(f"{message}: {hints[attribute]}.")
+            if not attribute.startswith("__"):
+                message = f"{message}: {_WHY_MISSING}"
+            raise AttributeError(message, name=attribute, obj=module)
+
+        return missing
 
 
 class _Alias(Loader):
@@ -186,20 +210,6 @@ def _import_submodule(submodule: str) -> ModuleType:
     if submodule not in _PUBLIC:
         raise AttributeError(f"module 'mlx' has no attribute {submodule!r}", name=submodule)
     return importlib.import_module(f"mlx.{submodule}")
-
-
-def _missing_attributes(
-    module: ModuleType, name: str, hints: dict[str, str]
-) -> Callable[[str], object]:
-    def missing(attribute: str) -> object:
-        message = f"module {name!r} has no attribute {attribute!r}"
-        if attribute in hints:
-            raise AttributeError(f"{message}: {hints[attribute]}.")
-        if not attribute.startswith("__"):
-            message = f"{message}: {_WHY_MISSING}"
-        raise AttributeError(message, name=attribute, obj=module)
-
-    return missing
 
 
 def _refuse_missing(name: str, rest: str, path: Sequence[str] | None) -> None:

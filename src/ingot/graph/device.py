@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import enum
 import itertools
+import os
 import platform
 import threading
 from collections.abc import Iterator
 from functools import lru_cache
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -285,9 +285,11 @@ def device_info(d: Device | DeviceType | None = None) -> dict[str, str | int]:
 
 @lru_cache(maxsize=1)
 def _processor_name() -> str:
-    described = Path("/proc/cpuinfo")
-    if described.exists():
-        for line in described.read_text().splitlines():
+    described = "/proc/cpuinfo"
+    if os.path.exists(described):
+        with open(described) as file:
+            lines = file.read().splitlines()
+        for line in lines:
             key, _, value = line.partition(":")
             if key.strip() == "model name":
                 return value.strip()

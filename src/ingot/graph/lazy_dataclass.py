@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from ingot._native import FieldInit
 
-__all__ = ["complete", "dataclass"]
+__all__ = ["dataclass"]
 
 
 @dataclasses.dataclass(init=False, repr=False, eq=False, match_args=False)
@@ -55,13 +55,6 @@ def _complete(cls: type) -> None:
                 _complete_one(base, _pending[base])
                 _pending.pop(base, None)
                 _begun.pop(base, None)
-
-
-def complete(package: str) -> None:
-    """Complete the classes of a package that is about to be used as a whole."""
-    for cls in list(_pending):
-        if cls.__module__.startswith(f"{package}."):
-            _complete(cls)
 
 
 def _complete_one(cls: Any, options: dict[str, Any]) -> None:

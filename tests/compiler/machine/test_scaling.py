@@ -10,7 +10,7 @@ from tests.compiler.llvm.mathlib.references import DTYPES
 from ingot.compiler.llvm.code import Code, Register, literal
 from ingot.compiler.llvm.mathlib.exponential import scaled_in_two_steps
 from ingot.compiler.llvm.mathlib.number import Bits, Number, scale
-from ingot.compiler.machine import jit
+from ingot.compiler.machine import scaling
 from ingot.compiler.machine.scaling import FIRST_VERSION, with_scaling
 
 EXPONENTS = (0, 1, -1, 5, -40, 100, -120, -130, -149)
@@ -48,7 +48,9 @@ def test_older_versions_get_a_definition(type: type, monkeypatch: pytest.MonkeyP
 
     x = np.linspace(-800, 800, 5001).astype(type)
     expected = loop()(x)
-    monkeypatch.setattr(jit, "with_scaling", lambda text, _: with_scaling(text, FIRST_VERSION - 1))
+    monkeypatch.setattr(
+        scaling, "with_scaling", lambda text, _: with_scaling(text, FIRST_VERSION - 1)
+    )
     np.testing.assert_array_equal(loop()(x), expected)
     text = loop_code("f", [dtype], lambda kernel, values: kernel.exp(*values))
     assert "@llvm.ldexp." not in with_scaling(text, FIRST_VERSION - 1)

@@ -102,11 +102,24 @@ static bool is_numpy_number(PyObject *object) {
     return strncmp(Py_TYPE(object)->tp_name, "numpy.", 6) == 0 && PyObject_HasAttrString(object, "tobytes");
 }
 
+/* Loggers hold no numbers that a result could depend on. They are known by their names, because importing `logging` to
+ * register two types would take a tenth of the first call of a small function. */
+static bool is_logger(PyTypeObject *type) {
+    if (strcmp(type->tp_name, "Logger") != 0 && strcmp(type->tp_name, "RootLogger") != 0)
+        return false;
+    PyObject *module = PyObject_GetAttrString((PyObject *)type, "__module__");
+    bool found = module != NULL && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "logging") == 0;
+    if (module == NULL)
+        PyErr_Clear();
+    Py_XDECREF(module);
+    return found;
+}
+
 static bool is_registered(PyTypeObject *type) {
     int found = constant_types == NULL ? 0 : PySet_Contains(constant_types, (PyObject *)type);
     if (found < 0)
         PyErr_Clear(); /* a class whose metaclass is not hashable */
-    return found == 1;
+    return found == 1 || is_logger(type);
 }
 
 static bool is_instance_of(PyObject *object, PyObject *type) {

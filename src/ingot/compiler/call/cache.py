@@ -11,17 +11,19 @@ import threading
 from collections.abc import Hashable
 from dataclasses import field
 from heapq import nsmallest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary, ref
 
 from ingot._native import Instance, ShapeTable, UseCounter, array
 from ingot.compiler.call.cache_info import CacheInfo, Counts
 from ingot.compiler.call.describe import Description
 from ingot.compiler.call.lengths import Lengths
-from ingot.compiler.call.symbolic_program import SymbolicProgram
 from ingot.compiler.trace.trace import Trace
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.runtime.per_owner_cache import per_owner_cache
+
+if TYPE_CHECKING:
+    from ingot.compiler.call.symbolic_program import SymbolicProgram
 
 __all__ = [
     "Entry",

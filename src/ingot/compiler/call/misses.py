@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ingot import _native
 from ingot._native import Instance
@@ -13,15 +13,13 @@ from ingot.compiler.call.cache import FunctionCache, Known, Variant
 from ingot.compiler.call.cache_info import Account, new_shapes_text
 from ingot.compiler.call.describe import contents_of, describe, difference
 from ingot.compiler.call.lengths import NO_AXES, all_axes, pinned
-from ingot.compiler.call.symbolic_program import SymbolicProgram
 from ingot.compiler.pipeline import run_pipeline
 from ingot.compiler.run.program import Compiled, Program
-from ingot.compiler.run.shaped_program import ShapedProgram
 from ingot.compiler.trace.call import Call
 from ingot.compiler.trace.escapes import Escapes
 from ingot.compiler.trace.structure import Contents
-from ingot.compiler.trace.symbolic import symbolic_tape
 from ingot.compiler.trace.trace import SIZES_CHANGED, Axes, Trace, trace
+from ingot.graph.deferred import Deferred
 from ingot.graph.reporting.source import depth_of_user
 from ingot.runtime.compile_log import log
 from ingot.runtime.compile_mode import CompileMode, RecompilationWarning, UndeclaredStateWarning
@@ -29,6 +27,14 @@ from ingot.runtime.numerics import numerics_settings
 from ingot.runtime.profile.profiler import profiled
 from ingot.runtime.progress import compiling, working
 from ingot.tuning import MAX_LENGTH_CLASSES
+
+if TYPE_CHECKING:
+    from ingot.compiler.call import symbolic_program
+    from ingot.compiler.run.shaped_program import ShapedProgram
+    from ingot.compiler.trace import symbolic as symbolic_traces
+else:
+    symbolic_program = Deferred("ingot.compiler.call.symbolic_program")
+    symbolic_traces = Deferred("ingot.compiler.trace.symbolic")
 
 __all__ = ["WARN_AFTER_MISSES", "Misses"]
 
@@ -157,8 +163,10 @@ class Misses:
         if not self._options.shapeless and len(variant.programs) >= MAX_LENGTH_CLASSES:
             raise _LengthsNeededError("the machine code depends on them")
         with profiled("compile", f"{self._name}: simplify, fuse"):
-            sizes, tape = symbolic_tape(variant.trace.tape, variant.trace.guards, values)
-            made = SymbolicProgram(sizes, tape, values, mode, self._name, account)
+            sizes, tape = symbolic_traces.symbolic_tape(
+                variant.trace.tape, variant.trace.guards, values
+            )
+            made = symbolic_program.SymbolicProgram(sizes, tape, values, mode, self._name, account)
         variant.add_program(made)
         return made.first(values)
 

@@ -8,16 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ingot._native import NestedProgram
 from ingot.compiler.forms.affine import size_of_extent
 from ingot.compiler.forms.nest.data import Buffer, Nest
-from ingot.compiler.forms.nest.text import nest_text
-from ingot.compiler.forms.nest.verify import verify
 from ingot.compiler.forms.schedule import Schedule
 from ingot.compiler.forms.tape import Step, program_lines
+from ingot.graph.deferred import Deferred
 from ingot.graph.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from ingot.compiler.forms.nest import text as printer
+    from ingot.compiler.forms.nest import verify as verifier
+else:
+    printer = Deferred("ingot.compiler.forms.nest.text")
+    verifier = Deferred("ingot.compiler.forms.nest.verify")
 
 __all__ = [
     "Block",
@@ -79,7 +85,7 @@ class Kernel:
     def text(self, title: str, name: Callable[[Step | None], str | None]) -> str:
         """The nest as text, with these names for steps."""
         renamed = self.renamed or {}
-        return nest_text(self.nest, title, lambda step: name(renamed.get(step, step)))
+        return printer.nest_text(self.nest, title, lambda step: name(renamed.get(step, step)))
 
 
 @dataclass(eq=False)
@@ -276,7 +282,7 @@ class Nests:
     def verify_kernels(self) -> None:
         """NestError unless every nest is valid, for all sizes if they are symbolic."""
         for nest in {id(kernel.nest): kernel.nest for kernel in self.kernels}.values():
-            verify(nest)
+            verifier.verify(nest)
 
 
 def _verify_inside(step: Step, location: Location) -> None:

@@ -44,7 +44,7 @@ def _element(like: Element, x: Pair) -> Element:
 
 def _real_function(name: str) -> Callable[[Number], Number]:
     def function(x: Number) -> Number:
-        return Number(x.code, mathlib.FUNCTIONS[name](x.code, x.register))
+        return Number(x.code, mathlib.function(name)(x.code, x.register))
 
     return function
 

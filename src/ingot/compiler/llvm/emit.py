@@ -7,15 +7,27 @@ it is fused with.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ingot.compiler.llvm import complex_math, dots, mathlib
+from ingot.compiler.llvm import mathlib
 from ingot.compiler.llvm.code import Register, literal, literal_value
 from ingot.compiler.llvm.conversions import Conversions, Element, is_unsigned, register_type
 from ingot.compiler.llvm.extremes import extreme
-from ingot.compiler.llvm.lookup import lookup
+from ingot.graph.deferred import Deferred
 from ingot.graph.dtype import bool_, complex64, float16, float32, int32, is_inexact, uint32
+from ingot.graph.kernel import WORDS
 from ingot.graph.numerics.division import exact_reciprocal
+
+if TYPE_CHECKING:
+    from ingot.compiler.llvm import complex_math, dots
+    from ingot.compiler.llvm import lookup as tables
+    from ingot.compiler.llvm.mathlib import c_logarithm, powers
+else:
+    c_logarithm = Deferred("ingot.compiler.llvm.mathlib.c_logarithm")
+    complex_math = Deferred("ingot.compiler.llvm.complex_math")
+    dots = Deferred("ingot.compiler.llvm.dots")
+    powers = Deferred("ingot.compiler.llvm.mathlib.powers")
+    tables = Deferred("ingot.compiler.llvm.lookup")
 
 __all__ = ["Element", "LLVMKernel", "register_type"]
 
@@ -150,7 +162,7 @@ class LLVMKernel(Conversions):
         if is_inexact(a.dtype):
             return Element(mathlib.power(self.code, a.register, b.register), a.dtype)
         return Element(
-            mathlib.integer_power(self.code, a.register, b.register, is_unsigned(a.dtype)), a.dtype
+            powers.integer_power(self.code, a.register, b.register, is_unsigned(a.dtype)), a.dtype
         )
 
     def negative(self, x: Element) -> Element:
@@ -256,7 +268,7 @@ class LLVMKernel(Conversions):
         return Element(self.code.convert("bitcast", x.register, "float"), float32)
 
     def lookup(self, x: Element, table: tuple[float, ...]) -> Element:
-        return Element(lookup(self.code, x.register, table), float32)
+        return Element(tables.lookup(self.code, x.register, table), float32)
 
     def bits(self, x: Element) -> Element:
         return Element(self.code.convert("bitcast", x.register, "i32"), uint32)
@@ -324,7 +336,7 @@ class LLVMKernel(Conversions):
         return Element(found, x.dtype, short_nan=x.short_nan)
 
     def c_log(self, x: Element) -> Element:
-        return Element(mathlib.c_log(self.code, x.register), x.dtype)
+        return Element(c_logarithm.c_log(self.code, x.register), x.dtype)
 
     def arctan2(self, a: Element, b: Element) -> Element:
         return Element(mathlib.arctan2(self.code, a.register, b.register), a.dtype)
@@ -349,15 +361,14 @@ def _function_word(name: str) -> Any:
         if x.imaginary is not None:
             found: Element = getattr(complex_math, name)(self.code, x)
             return found
-        functions = mathlib.HALF_FUNCTIONS if x.is_half else mathlib.FUNCTIONS
-        register = functions[name](self.code, x.register)
+        register = mathlib.function(name, x.is_half)(self.code, x.register)
         return Element(register, x.dtype, short_nan=x.short_nan)
 
     word.__name__ = name
     return word
 
 
-# Functions of one operand; the others are methods above.
-for _name in mathlib.FUNCTIONS:
-    if _name not in vars(LLVMKernel):
+# Functions of one operand in the math library; the other words are methods above.
+for _name in WORDS:
+    if not hasattr(LLVMKernel, _name):
         setattr(LLVMKernel, _name, _function_word(_name))

@@ -14,15 +14,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ingot.compiler.forms.nests import Location
-from ingot.compiler.forms.schedule import Group, without_ones
+from ingot.compiler.forms.schedule import Group, Schedule, without_ones
 from ingot.compiler.forms.tape import Step, behind_views
 from ingot.compiler.lower.domain import is_immediate
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import no_rule
 from ingot.graph.roles import Assemble, Gather, Iota, PairedMap, View
-from ingot.graph.shape import Shape
+from ingot.graph.shape import Shape, size_of
 
-__all__ = ["Cell", "Cut", "assembled_steps", "cell_group", "cells_of", "with_assembled_read"]
+__all__ = [
+    "Cell",
+    "Cut",
+    "assembled_steps",
+    "cell_group",
+    "cells_of",
+    "with_assembled_read",
+    "written_parts",
+]
 
 
 @dataclass(frozen=True)
@@ -208,4 +216,24 @@ def _parts(step: Step) -> list[_Part]:
             start = tuple(first[axis] for axis in axes)
             stop = tuple(first[axis] + source.shape[axis] for axis in axes)
             found.append(_Part(source, start, stop))
+    return found
+
+
+def written_parts(schedule: Schedule) -> dict[Step, tuple[Step, View]]:
+    """The values that maps write where they belong in an assembled value, with that place."""
+    computed = {
+        step
+        for group in schedule.groups
+        if group.kind == "fused" and not group.reduced
+        for step in group.outputs
+    }
+    computed.difference_update(schedule.tape.outputs)
+    found: dict[Step, tuple[Step, View]] = {}
+    for group in schedule.groups:
+        whole = group.steps[0]
+        if group.kind == "assemble" and isinstance(whole.op, Assemble) and whole.op.disjoint:
+            for number, part in whole.op.slices(*whole.inputs):
+                source = whole.inputs[number]
+                if source in computed and size_of(source.shape):
+                    found.setdefault(source, (whole, part))
     return found

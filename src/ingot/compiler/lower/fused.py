@@ -9,17 +9,24 @@ by side.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ingot.compiler.forms.schedule import Group
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.domain import operands_of, reads_rows_again
 from ingot.compiler.lower.group import GroupBuilder
 from ingot.compiler.lower.kernel import Lowered
 from ingot.compiler.lower.maps import lower_map
-from ingot.compiler.lower.reductions.partial import Across, columns, split
-from ingot.compiler.lower.reductions.rows import lower_rows
 from ingot.compiler.lower.tiles import crosses
 from ingot.compiler.passes.fuse import runs_by_rows
+from ingot.graph.deferred import Deferred
 from ingot.tuning import L1_BYTES
+
+if TYPE_CHECKING:
+    from ingot.compiler.lower.reductions import partial, rows
+else:
+    partial = Deferred("ingot.compiler.lower.reductions.partial")
+    rows = Deferred("ingot.compiler.lower.reductions.rows")
 
 __all__ = ["lower_group", "read_across"]
 
@@ -29,17 +36,17 @@ def lower_group(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> Lowere
     if not group.reduced:
         return Lowered([lower_map(group, strides_of)])
     if _operands_across(group, strides_of):
-        across = Across(group, strides_of)
+        across = partial.Across(group, strides_of)
         blocks = across.builder()
         if blocks is not None:
             return across.lowered(blocks)
     builder = GroupBuilder(group, strides_of)
     domain = builder.domain
     if reads_rows_again(group) or runs_by_rows(domain.lengths, domain.reduced):
-        return Lowered([lower_rows(builder)])
+        return Lowered([rows.lower_rows(builder)])
     if domain.kept and domain.kept[-1] == len(domain.lengths) - 1:
-        return columns(builder, strides_of)
-    return split(builder, strides_of)
+        return partial.columns(builder, strides_of)
+    return partial.split(builder, strides_of)
 
 
 def read_across(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> list[Step]:
@@ -49,7 +56,7 @@ def read_across(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> list[S
     if not group.reduced:
         return []
     found = _operands_across(group, strides_of)
-    return [] if found and Across(group, strides_of).builder() is not None else found
+    return [] if found and partial.Across(group, strides_of).builder() is not None else found
 
 
 def _operands_across(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> list[Step]:

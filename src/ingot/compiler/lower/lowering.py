@@ -8,6 +8,7 @@ them; steps with neither a kernel nor a BLAS call run on the host.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
 
 from ingot.compiler.forms.nests import (
     Block,
@@ -29,21 +30,28 @@ from ingot.compiler.lower.cells import (
     cell_group,
     cells_of,
     with_assembled_read,
+    written_parts,
 )
 from ingot.compiler.lower.fused import lower_group, read_across
 from ingot.compiler.lower.invariants import has_host, invariants_first, nested_programs
 from ingot.compiler.lower.kernel import Lowered
 from ingot.compiler.lower.layout import layout_of_view
 from ingot.compiler.lower.materialise import copy_of
-from ingot.compiler.lower.products.choose import lower_product
 from ingot.compiler.lower.repeats import Repeats
-from ingot.compiler.lower.scatter import lower_scatter
 from ingot.compiler.options import Options
+from ingot.graph.deferred import Deferred
 from ingot.graph.numerics.blas import has_gemm, product_of
 from ingot.graph.outputs import Output, output_ops
 from ingot.graph.roles import Assemble, Control, Map, Product, Scatter, View
 from ingot.graph.shape import contiguous, size_of
 from ingot.runtime.progress import working
+
+if TYPE_CHECKING:
+    from ingot.compiler.lower import scatter
+    from ingot.compiler.lower.products import choose
+else:
+    scatter = Deferred("ingot.compiler.lower.scatter")
+    choose = Deferred("ingot.compiler.lower.products.choose")
 
 __all__ = ["lower"]
 
@@ -83,7 +91,7 @@ class _Lowering:
         ] = {}  # values that cannot be viewed -> their contiguous copies
         self.host_results: dict[tuple[Step, int], Block] = {}
         self.kernel_results: dict[Step, list[Step]] = {}  # of a step with several outputs
-        self.part_of = _written_parts(schedule) if options.sizes is None else {}
+        self.part_of = written_parts(schedule) if options.sizes is None else {}
         self.inputs = [self._there(step, Block("input", step.nbytes, step)) for step in tape.inputs]
         for step, given in zip(tape.inputs, strides or (), strict=False):
             self.locations[step] = self.locations[step]._replace(strides=given)
@@ -273,7 +281,9 @@ class _Lowering:
         step = group.steps[0]
         self._new(step)
         strides = {each: self.locations[each].strides for each in (*step.inputs, step)}
-        lowered = self._once(group, strides, lambda: Lowered([lower_scatter(step, strides)]))
+        lowered = self._once(
+            group, strides, lambda: Lowered([scatter.lower_scatter(step, strides)])
+        )
         assert lowered is not None
         self._run(group, lowered, self._replaceable(group))
 
@@ -337,7 +347,9 @@ class _Lowering:
         results = self._results(step)
         known = {source: self.locations[source].strides for source in step.inputs}
         known.update({each: contiguous(each.shape, each.dtype.size) for each in results})
-        lowered = self._once(group, known, lambda: lower_product(step, known, fixed=self.fixed))
+        lowered = self._once(
+            group, known, lambda: choose.lower_product(step, known, fixed=self.fixed)
+        )
         if lowered is not None:
             for each in results:
                 self._new(each)
@@ -374,7 +386,9 @@ class _Lowering:
         }
         for each in (step, *(view.steps[0] for view in views)):
             known[each] = contiguous(each.shape, each.dtype.size)
-        lowered = self._once(group, known, lambda: lower_product(step, known, epilogue, self.fixed))
+        lowered = self._once(
+            group, known, lambda: choose.lower_product(step, known, epilogue, self.fixed)
+        )
         if lowered is not None:
             self._run(group, lowered)
             return
@@ -452,26 +466,6 @@ class _Lowering:
 
 def _is_constant(step: Step) -> bool:
     return step.is_constant
-
-
-def _written_parts(schedule: Schedule) -> dict[Step, tuple[Step, View]]:
-    """The values that maps write where they belong in an assembled value, with that place."""
-    computed = {
-        step
-        for group in schedule.groups
-        if group.kind == "fused" and not group.reduced
-        for step in group.outputs
-    }
-    computed.difference_update(schedule.tape.outputs)
-    found: dict[Step, tuple[Step, View]] = {}
-    for group in schedule.groups:
-        whole = group.steps[0]
-        if group.kind == "assemble" and isinstance(whole.op, Assemble) and whole.op.disjoint:
-            for number, part in whole.op.slices(*whole.inputs):
-                source = whole.inputs[number]
-                if source in computed and size_of(source.shape):
-                    found.setdefault(source, (whole, part))
-    return found
 
 
 def _takes_in_place(step: Step, source: Step) -> bool:

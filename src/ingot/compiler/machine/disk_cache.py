@@ -8,20 +8,37 @@ again after every sixteenth of the limit. A damaged or unwritable cache only cos
 
 from __future__ import annotations
 
-import hashlib
 import os
-import tempfile
 import time
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
+try:
+    from _blake2 import blake2b  # hashlib's, which would load OpenSSL
+except ImportError:
+    from hashlib import blake2b
+
+from ingot.graph.deferred import Deferred
 from ingot.runtime.compile_log import log
 
-__all__ = ["DiskCache", "cache_folder"]
+if TYPE_CHECKING:
+    import tempfile
+else:
+    tempfile = Deferred("tempfile")
 
-_MAGIC = b"ingot-object-2\n"
+__all__ = ["DiskCache", "cache_folder", "digest_of"]
+
+_MAGIC = b"ingot-object-3\n"
+_DIGEST = 32  # bytes
 MAX_MEGABYTES = 256  # unless INGOT_CACHE_SIZE says otherwise
 MAX_PARTIAL_AGE = 3600.0  # seconds after which the writer of a temporary file is presumed dead
 _OFF = {"0", "off", "false", "no", ""}
+
+
+def digest_of(data: bytes) -> bytes:
+    """A digest that no two texts, and no two objects, have in common."""
+    digest: bytes = blake2b(data, digest_size=_DIGEST).digest()
+    return digest
 
 
 def cache_folder() -> str | None:
@@ -95,8 +112,8 @@ class DiskCache:
         with suppress(OSError):  # a read-only folder keeps no access times
             os.utime(path)  # recently used entries are evicted last
         head = len(_MAGIC)
-        digest, data = content[head : head + 32], content[head + 32 :]
-        if content[:head] != _MAGIC or hashlib.sha256(data).digest() != digest:
+        digest, data = content[head : head + _DIGEST], content[head + _DIGEST :]
+        if content[:head] != _MAGIC or digest_of(data) != digest:
             log.warning("the cached object %s is damaged and is compiled again", f"{key}.o")
             return None
         return data
@@ -110,7 +127,7 @@ class DiskCache:
             handle, temporary = tempfile.mkstemp(dir=self.folder, suffix=".partial")
             try:
                 with os.fdopen(handle, "wb") as file:
-                    file.write(_MAGIC + hashlib.sha256(data).digest() + data)
+                    file.write(_MAGIC + digest_of(data) + data)
                 os.replace(temporary, os.path.join(self.folder, f"{key}.o"))
             except OSError:
                 os.unlink(temporary)

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 from dataclasses import field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,12 +40,18 @@ from ingot.compiler.forms.tape import LengthStep, Step
 from ingot.compiler.llvm.nests import nest_module
 from ingot.compiler.machine.callbacks import checking, host, length_value, number_table
 from ingot.compiler.machine.kernels import LoadedKernels, load_kernels
-from ingot.compiler.machine.repeated import RepeatedBody, repeated_body
 from ingot.compiler.machine.work import KernelCode, Work
 from ingot.compiler.options import Options
+from ingot.graph.deferred import Deferred
 from ingot.graph.dimension import Parametric
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import parameters
+
+if TYPE_CHECKING:
+    from ingot.compiler.machine import repeated as repeated_bodies
+    from ingot.compiler.machine.repeated import RepeatedBody
+else:
+    repeated_bodies = Deferred("ingot.compiler.machine.repeated")
 
 __all__ = ["Executable", "generate"]
 
@@ -102,7 +108,8 @@ def generate(plan: Plan, options: Options) -> Executable:
     for number in (number for kept in plan.kept.values() for number in kept.writers):
         work[number].is_kept = True
     texts = [each.code.text for each in work if each.code is not None]
-    repeated = repeated_body(plan, work, options)
+    is_body = options.iteration is not None
+    repeated = repeated_bodies.repeated_body(plan, work, options) if is_body else None
     loaded = load_kernels([*texts, *([] if repeated is None else [repeated.text])])
     if repeated is not None:
         repeated = replace(repeated, code=loaded.codes.pop())

@@ -9,15 +9,20 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ingot._native import MachineCode
 from ingot.compiler.llvm.module import IN_VECTORS
 from ingot.compiler.machine.llvm_library import library_file, llvm
 from ingot.compiler.machine.object_file import Image, image_of, undefined_symbols
-from ingot.compiler.machine.scaling import with_scaling
+from ingot.graph.deferred import Deferred
 from ingot.graph.libraries import llvm_binding
 from ingot.runtime.processor import gathers_slowly, processor_description
+
+if TYPE_CHECKING:
+    from ingot.compiler.machine import scaling
+else:
+    scaling = Deferred("ingot.compiler.machine.scaling")
 
 __all__ = [
     "assembly",
@@ -100,7 +105,7 @@ class _Machine:
         context = library.ContextCreate()
         module = None
         try:
-            text = with_scaling(code, library.version[0]).encode()
+            text = scaling.with_scaling(code, library.version[0]).encode()
             module, error = library.result_and_text(library.ParseAssembly, context, text)
             if not error:
                 error = library.text(library.VerifyModule, module)

@@ -4,7 +4,6 @@ linked code is cached on disk for later processes.
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections.abc import Iterable, Sequence
@@ -14,7 +13,7 @@ from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from ingot._native import MachineCode
-from ingot.compiler.machine.disk_cache import DiskCache, cache_folder
+from ingot.compiler.machine.disk_cache import DiskCache, cache_folder, digest_of
 from ingot.compiler.machine.jit import code_version, compile_object, linked, load_object
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.runtime.collection import collection_paused
@@ -43,7 +42,7 @@ class _Kernel(NamedTuple):
     @classmethod
     def of(cls, text: str) -> _Kernel:
         """The kernel of a text."""
-        return cls(text, hashlib.sha256(f"{code_version()}\n{text}".encode()).hexdigest())
+        return cls(text, digest_of(f"{code_version()}\n{text}".encode()).hex())
 
     @property
     def name(self) -> str:

@@ -9,15 +9,20 @@ each has its own context and target machine.
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import os
 import sys
 from collections.abc import Callable
 from ctypes import c_bool, c_char_p, c_int, c_size_t, c_uint, c_void_p
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ingot.graph.deferred import Deferred
 from ingot.graph.libraries import llvm_binding
+
+if TYPE_CHECKING:
+    from importlib import util as importing
+else:
+    importing = Deferred("importlib.util")
 
 __all__ = ["LLVM", "SIGNATURES", "library_file", "llvm"]
 
@@ -136,7 +141,7 @@ def library_file() -> tuple[str, int, int] | None:
         found = _library_in(os.path.join(folder, "llvmlite"))
         if found is not None:
             return found
-    spec = importlib.util.find_spec("llvmlite")
+    spec = importing.find_spec("llvmlite")
     folders = [] if spec is None else list(spec.submodule_search_locations or ())
     return next(filter(None, map(_library_in, folders)), None)
 

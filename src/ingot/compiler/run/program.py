@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ingot.compiler.forms.tape import Tape
 from ingot.compiler.machine.generate import Executable
 from ingot.compiler.machine.work import About
 from ingot.compiler.options import Strides
-from ingot.compiler.run.step_by_step import Check, run_step_by_step
+from ingot.graph.deferred import Deferred
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import no_rule
 from ingot.graph.roles import Host
@@ -27,6 +27,12 @@ from ingot.runtime.compile_log import log
 from ingot.runtime.profile.profiler import profiled
 from ingot.runtime.progress import compiling
 from ingot.tuning import MAX_LAYOUTS, MIN_BYTES_FOR_A_LAYOUT
+
+if TYPE_CHECKING:
+    from ingot.compiler.run import step_by_step
+    from ingot.compiler.run.step_by_step import Check
+else:
+    step_by_step = Deferred("ingot.compiler.run.step_by_step")
 
 __all__ = ["Compiled", "ForLayout", "Layouts", "Program", "Strides", "layout_text"]
 
@@ -235,7 +241,7 @@ class Compiled(Host):
 
     def step_by_step(self, inputs: tuple[np.ndarray, ...], check: Check) -> Any:
         """The results, computed op by op from the traced tape; `check` is called after each op."""
-        return run_step_by_step(self.program.traced, inputs, check)
+        return step_by_step.run_step_by_step(self.program.traced, inputs, check)
 
     vjp = no_rule(_TRACED_THROUGH)
     jvp = no_rule(_TRACED_THROUGH)

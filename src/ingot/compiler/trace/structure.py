@@ -15,7 +15,6 @@ import copy
 import copyreg
 import enum
 import functools
-import logging
 import re
 import threading
 import types
@@ -101,7 +100,7 @@ for _constant in (
     *(slice, range, re.Pattern, types.ModuleType, types.GenericAlias, types.UnionType),
     *(types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType),
     # These hold no numbers that a result could depend on.
-    *(logging.Logger, logging.RootLogger, type(threading.Lock()), type(threading.RLock())),
+    *(type(threading.Lock()), type(threading.RLock())),
 ):
     _native.register_constant_type(_constant)
 _native.set_callbacks(enum_metatype=enum.EnumMeta, partial_type=functools.partial)

@@ -12,6 +12,7 @@ from ingot.graph.boundary.checks import (
     check_classes,
     check_function,
     check_functions,
+    checked,
     parameters_of,
 )
 from ingot.graph.boundary.kinds import FUNCTION, Between, Number, Size
@@ -26,5 +27,6 @@ __all__ = [
     "check_classes",
     "check_function",
     "check_functions",
+    "checked",
     "parameters_of",
 ]

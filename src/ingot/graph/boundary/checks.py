@@ -37,6 +37,7 @@ __all__ = [
     "check_classes",
     "check_function",
     "check_functions",
+    "checked",
     "parameters_of",
 ]
 
@@ -229,12 +230,24 @@ def check_functions(
         converts: As for `check_function`.
     """
     for name in names:
-        function = namespace[name]
-        if isinstance(function, types.FunctionType):
-            made = check_function(function, prefix + name, converts)
-            if made is not function:
-                made.__module__ = namespace["__name__"]  # for pickle
-            namespace[name] = made
+        namespace[name] = checked(namespace[name], prefix + name, namespace["__name__"], converts)
+
+
+def checked(value: Any, title: str, module: str, converts: bool = False) -> Any:
+    """A public value of a module: with checked arguments if it is a function.
+
+    Args:
+        value: Any value.
+        title: Its name in error messages.
+        module: The name of the public module.
+        converts: As for `check_function`.
+    """
+    if not isinstance(value, types.FunctionType):
+        return value
+    made = check_function(value, title, converts)
+    if made is not value:
+        made.__module__ = module  # for pickle
+    return made
 
 
 def check_classes(

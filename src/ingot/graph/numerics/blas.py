@@ -8,9 +8,9 @@ NumPy was built with another one, SciPy's is used.
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,9 +51,9 @@ def prepare_products() -> int:
     """Tell the native code the addresses of BLAS. Returns the largest matrix dimension
     it supports.
     """
-    carried = sorted(Path(np.__file__).parent.parent.glob("numpy.libs/libscipy_openblas64_*.so"))
-    if len(carried) == 1:
-        library = ctypes.CDLL(str(carried[0]))
+    file = _bundled_library()
+    if file is not None:
+        library = ctypes.CDLL(file)
         names = [f"scipy_{name}_64_" for name in _ROUTINES]
         names += [f"scipy_openblas_{verb}_num_threads64_" for verb in ("get", "set")]
         if all(hasattr(library, name) for name in names):
@@ -64,6 +64,14 @@ def prepare_products() -> int:
     found = [_address_in_scipy(routine) for routine in _ROUTINES]
     _native.use_blas(*found, 0, 0)
     return _SHORT_INTEGERS - 1
+
+
+def _bundled_library() -> str | None:
+    """The file of the OpenBLAS that NumPy's wheels bring along."""
+    folder = os.path.join(os.path.dirname(os.path.dirname(np.__file__)), "numpy.libs")
+    files = os.listdir(folder) if os.path.isdir(folder) else []
+    found = [f for f in files if f.startswith("libscipy_openblas64_") and f.endswith(".so")]
+    return os.path.join(folder, found[0]) if len(found) == 1 else None
 
 
 @cache

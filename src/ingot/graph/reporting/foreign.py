@@ -7,11 +7,11 @@ namespace instead of being defined there, because type checkers would take every
 from __future__ import annotations
 
 import sys
-from typing import Any, NoReturn
+from typing import Any
 
 from ingot.graph.reporting.hints import DEVICE, GRADIENT
 
-__all__ = ["CORE", "NN", "OPTIMIZERS", "RANDOM", "name_missing"]
+__all__ = ["CORE", "NN", "OPTIMIZERS", "RANDOM", "MissingNames", "name_missing"]
 
 _RECORDING = (
     "nothing is recorded: `mx.grad(f)` computes the gradients that are asked for, and "
@@ -148,7 +148,14 @@ class MissingNames:
         self.module = module
         self.hints = HINTS[module]
 
-    def __call__(self, name: str) -> NoReturn:
+    def provide(self, name: str) -> Any:
+        """The value of a name that the module adds to its namespace on first use, or None."""
+        return None
+
+    def __call__(self, name: str) -> Any:
+        found = self.provide(name)
+        if found is not None:
+            return found
         message = f"module {self.module!r} has no attribute {name!r}"
         if name in self.hints:
             raise AttributeError(f"{message}: {self.hints[name]}.")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import linecache
 import os
 import sys
-from pathlib import Path
 from types import CodeType
 
 from ingot import _native
@@ -17,7 +16,7 @@ from ingot.graph.lazy_dataclass import dataclass
 
 __all__ = ["Source", "SourceRecorder", "depth_of_user"]
 
-_PACKAGE = str(Path(__file__).absolute().parents[2]) + os.sep
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 # Folders of the package whose files count as user code: the tour shows its own lines.
 _PROGRAMS = _PACKAGE + "cli" + os.sep
 

@@ -5,8 +5,15 @@ Cells may contain text from users, such as names and reasons, so everything is e
 
 from __future__ import annotations
 
-import html
 from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from ingot.graph.deferred import Deferred
+
+if TYPE_CHECKING:
+    import html
+else:
+    html = Deferred("html")
 
 __all__ = ["amount_text", "html_table", "text_table", "time_text"]
 

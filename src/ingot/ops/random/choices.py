@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ingot._native import Dtype, array
 from ingot.graph.arrays.construct import scalar
+from ingot.graph.deferred import Deferred
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import float32, int32, is_floating, is_inexact
 from ingot.graph.errors import type_name
@@ -31,8 +32,12 @@ from ingot.ops.random.state import key_or_next
 from ingot.ops.reduce.extremes import argmax, max
 from ingot.ops.reduce.reduction import sum
 from ingot.ops.reduce.scan import cumsum
-from ingot.ops.reduce.sorting import argsort, searchsorted
 from ingot.ops.shape.movement import expand_dims, reshape
+
+if TYPE_CHECKING:
+    from ingot.ops.reduce import sorting
+else:
+    sorting = Deferred("ingot.ops.reduce.sorting")
 
 __all__ = ["bernoulli", "categorical", "permutation", "randint"]
 
@@ -170,7 +175,7 @@ def _from_one_distribution(
     before = cumsum(weights, inclusive=False, stream=stream)
     numbers = uniform(shape=lengths, key=key, stream=stream)
     sought = multiply(numbers, sum(weights, stream=stream), stream=stream)
-    found = searchsorted(before, sought, side="right", stream=stream)
+    found = sorting.searchsorted(before, sought, side="right", stream=stream)
     return subtract(found, 1, stream=stream)
 
 
@@ -197,5 +202,5 @@ def permutation(
     else:
         length = x.shape[normalize_axis("permutation", axis, x.ndim)]
     words = random_bits(key_or_next("permutation", key), (length,), stream)
-    order = argsort(words, stream=stream)
+    order = sorting.argsort(words, stream=stream)
     return order if isinstance(x, int) else take(x, order, axis, stream=stream)

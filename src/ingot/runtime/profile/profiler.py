@@ -15,17 +15,24 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ingot import _native
 from ingot._native import Dtype, Node
+from ingot.graph.deferred import Deferred
 from ingot.graph.outputs import Output
 from ingot.graph.reporting.source import Source
 from ingot.graph.roles import View
 from ingot.graph.shape import size_of
 from ingot.runtime.evaluate import synchronize
-from ingot.runtime.files.access import write_text
-from ingot.runtime.profile.output import Row, Span, table_html, table_text, write_trace
+
+if TYPE_CHECKING:
+    from ingot.runtime.files import access
+    from ingot.runtime.profile import output
+    from ingot.runtime.profile.output import Row, Span
+else:
+    access = Deferred("ingot.runtime.files.access")
+    output = Deferred("ingot.runtime.profile.output")
 
 __all__ = ["Profile", "is_profiling", "profile", "profiled", "program_times", "set_graph_origins"]
 
@@ -104,7 +111,7 @@ class Profile:
         return sum(row.seconds for row in self.rows if row.kind == "compile")
 
     def __str__(self) -> str:
-        return table_text(self.rows, self.seconds, self._elsewhere())
+        return output.table_text(self.rows, self.seconds, self._elsewhere())
 
     def __repr__(self) -> str:
         if self._end:
@@ -113,7 +120,7 @@ class Profile:
         return f"<profile, {state}, of {self.seconds:.3f} s>"
 
     def _repr_html_(self) -> str:
-        return table_html(self.rows, self.seconds, self._elsewhere())
+        return output.table_html(self.rows, self.seconds, self._elsewhere())
 
     def to_dict(self) -> dict[str, Any]:
         """The table as plain values."""
@@ -159,7 +166,7 @@ class Profile:
         """
         # The layer above draws pages; few programs need them.
         page: Any = importlib.import_module("ingot.explain.profile_page")
-        write_text("Profile.to_html", file, page.profile_html(self))
+        access.write_text("Profile.to_html", file, page.profile_html(self))
 
     def save_trace(self, file: Any) -> None:
         """Write a trace that chrome://tracing and https://ui.perfetto.dev show.
@@ -168,7 +175,7 @@ class Profile:
             file: A path, or an object with a method `write` that takes text.
         """
         self._fold()
-        write_trace(file, self._spans, self._threads, self._begin, self._left_out)
+        output.write_trace(file, self._spans, self._threads, self._begin, self._left_out)
 
     # Reports
 
@@ -231,7 +238,7 @@ class Profile:
         key = (kind, title, sources)
         found = self._rows.get(key)
         if found is None:
-            found = self._rows[key] = Row(kind, title, sources)
+            found = self._rows[key] = output.Row(kind, title, sources)
         return found
 
     def _add(
@@ -284,7 +291,7 @@ class Profile:
         row.flops += flops
         self._threads.setdefault(thread, thread_name)
         if len(self._spans) < MAX_SPANS:
-            self._spans.append(Span(row, begin, end, thread, nbytes, flops))
+            self._spans.append(output.Span(row, begin, end, thread, nbytes, flops))
         else:
             self._left_out += 1
 

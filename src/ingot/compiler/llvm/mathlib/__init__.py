@@ -4,27 +4,46 @@ Each takes the code to write into and registers of type float or double, and ret
 of the result. There are no loops and no calls, so that LLVM turns a loop around them into code of
 the full vector width. Errors are at most 2 units in the last place; for floats 4 of tan, power and
 the inverse hyperbolic functions. Tests hold all of them to that, for special values, denormals and
-the largest arguments too.
+the largest arguments too. A module is imported when one of its functions, or of those before it, is
+first written into code.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
+from functools import cache
 
 from ingot.compiler.llvm.code import Code, Register
-from ingot.compiler.llvm.mathlib import (
-    error_function,
-    exponential,
-    inverse,
-    logarithm,
-    powers,
-    remainders,
-    trigonometric,
-)
-from ingot.compiler.llvm.mathlib.c_logarithm import c_log
 from ingot.compiler.llvm.mathlib.number import Number
-from ingot.compiler.llvm.mathlib.powers import integer_power
 from ingot.graph.kernel import WORDS
+
+# Those that most programs use first.
+_MODULES = (
+    "exponential",
+    "error_function",
+    "powers",
+    "logarithm",
+    "trigonometric",
+    "inverse",
+    "remainders",
+)
+# Functions that are implemented differently for operands of half types.
+_OF_HALVES = {"erf": "half_erf", "exp": "half_exp"}
+
+__all__ = ["function"]
+
+
+@cache
+def function(name: str, is_half: bool = False) -> Callable[..., Register]:
+    """The function of that name of the kernel vocabulary, for operands of half types or others."""
+    if name in WORDS:
+        wanted = _OF_HALVES.get(name, name) if is_half else name
+        for module in _MODULES:
+            found = importlib.import_module(f"{__name__}.{module}")
+            if wanted in found.__all__:
+                return _exported(getattr(found, wanted))
+    raise AttributeError(f"the math library has no function {name}")
 
 
 def _exported(function: Callable[..., Number]) -> Callable[..., Register]:
@@ -38,33 +57,5 @@ def _exported(function: Callable[..., Number]) -> Callable[..., Register]:
     return exported
 
 
-# Functions exported under the names of the kernel vocabulary.
-FUNCTIONS: dict[str, Callable[..., Register]] = {
-    name: _exported(getattr(module, name))
-    for module in (
-        error_function,
-        exponential,
-        inverse,
-        logarithm,
-        powers,
-        remainders,
-        trigonometric,
-    )
-    for name in module.__all__
-    if name in WORDS
-}
-
-# The same for operands of half types.
-HALF_FUNCTIONS = FUNCTIONS | {
-    "erf": _exported(error_function.half_erf),
-    "exp": _exported(exponential.half_exp),
-}
-
-__all__ = ["c_log", "integer_power", *sorted(FUNCTIONS)]
-
-
 def __getattr__(name: str) -> Callable[..., Register]:
-    found = FUNCTIONS.get(name)
-    if found is None:
-        raise AttributeError(f"the math library has no function {name}")
-    return found
+    return function(name)
