@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ingot.cli.chat_model import folder_of
 from ingot.cli.run import command
-from ingot.drop_in import install_as_mlx
+from ingot.drop_in import install_as_mlx, keep_scans
 from ingot.runtime.files.access import FileError
 
 if TYPE_CHECKING:
@@ -172,6 +172,7 @@ class Conversation:
 def open_conversation(folder: Path, max_tokens: int, temperature: float) -> Conversation:
     """A conversation with the model of a folder."""
     install_as_mlx()
+    keep_scans()
     mlx_lm = importlib.import_module("mlx_lm")
     samplers = importlib.import_module("mlx_lm.sample_utils")
     sampler = samplers.make_sampler(temp=temperature)

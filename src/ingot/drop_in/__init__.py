@@ -2,7 +2,7 @@
 
 `ingot run` does the same for a whole program, before its first line, and for the Python processes
 that it starts: it puts the folder `startup` on PYTHONPATH, whose `sitecustomize` calls
-`install_as_mlx`.
+`install_as_mlx`, and `keep_scans`, so that programs start faster.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import sys
 from types import TracebackType
 
 from ingot.drop_in.finder import Finder, is_mlx
+from ingot.drop_in.kept_scans import keep_scans
 
-__all__ = ["Installation", "install_as_mlx"]
+__all__ = ["Installation", "install_as_mlx", "keep_scans"]
 
 
 class Installation:

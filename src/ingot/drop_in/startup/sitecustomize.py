@@ -30,11 +30,12 @@ _FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != _FOLDER]
 
 try:
-    from ingot.drop_in import install_as_mlx
+    from ingot.drop_in import install_as_mlx, keep_scans
 except ModuleNotFoundError:
     sys.meta_path.insert(0, _NoIngot)
 else:
     install_as_mlx()
+    keep_scans()
 
 if PathFinder.find_spec("sitecustomize") is not None:
     del sys.modules["sitecustomize"]
