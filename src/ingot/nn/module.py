@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import textwrap
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import ingot.core as mx
+from ingot._native import item_as_attribute
 from ingot.graph.errors import type_name
 from ingot.graph.reporting.hints import MODULE, add_hints, raise_not_callable
 from ingot.nn.module_html import module_html
@@ -70,12 +71,13 @@ class Module(dict[str, Any]):
 
     # Attributes
 
-    def __getattr__(self, key: str) -> Any:
-        value = self.get(key)
-        if value is None:
-            # Missing: let Python raise its usual AttributeError.
-            return super().__getattribute__(key)
-        return value
+    if TYPE_CHECKING:
+
+        def __getattr__(self, key: str) -> Any: ...
+
+    else:
+        # Called if there is no other attribute of that name; an item that is None is not one.
+        __getattr__ = item_as_attribute
 
     def __setattr__(self, key: str, value: Any) -> None:
         if not isinstance(value, (mx.array, dict, list, tuple)):

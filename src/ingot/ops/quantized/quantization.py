@@ -16,13 +16,15 @@ from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import bfloat16, float32, is_floating, promote, uint8, uint32
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.shape import shape_text
+from ingot.graph.roles import Composite
+from ingot.graph.shape import Shape, shape_text
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.comparison import where
 from ingot.ops.elementwise.exponential import log2
 from ingot.ops.elementwise.extremes import maximum, minimum
 from ingot.ops.elementwise.powers import power
 from ingot.ops.elementwise.rounding import ceil, round
+from ingot.ops.internal.composites import composed
 from ingot.ops.quantized.formats import decode_fp4, encode_fp4, from_fp8, pack, to_fp8, unpack
 from ingot.ops.reduce.extremes import max, min
 from ingot.ops.shape.movement import expand_dims, require_array, reshape
@@ -277,7 +279,30 @@ def dequantize(
         dtype = bfloat16 if biases is None else promote(scales.dtype, biases.dtype)
     elif not is_floating(dtype):
         raise ValueError(f"[dequantize] makes real floating-point numbers, not {dtype.name}.")
-    return astype(numbers_of(scheme, w, scales, biases, global_scale), dtype, stream)
+    parts = [part for part in (biases, global_scale) if part is not None]
+    op = Dequantize(scheme.mode, scheme.group_size, scheme.bits, dtype)
+    return composed(op, w, scales, *parts, stream=stream)
+
+
+@dataclass(frozen=True)
+class Dequantize(Composite):
+    """`dequantize` of few codes, such as a token's row of a table, as one node. Biases or a global
+    scale may follow the scales.
+    """
+
+    mode: str
+    group_size: int
+    bits: int
+    dtype: Dtype
+
+    def infer(self, w: array, scales: array, *parts: array) -> tuple[Shape, Dtype]:
+        return (*scales.shape[:-1], scales.shape[-1] * self.group_size), self.dtype
+
+    def compose(self, w: array, scales: array, *parts: array) -> array:
+        scheme = Scheme(self.mode, self.group_size, self.bits)
+        part = parts[0] if parts else None
+        biases, global_scale = (part, None) if scheme.affine else (None, part)
+        return astype(numbers_of(scheme, w, scales, biases, global_scale), self.dtype)
 
 
 def numbers_of(
