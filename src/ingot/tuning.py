@@ -157,6 +157,12 @@ MAX_GROUP_STEPS = 256
 # 1,000, which is cut into equal groups, takes 0.06 times as long. Arrays between the groups cost
 # nothing measurable next to 20 functions of each element. No benchmark.
 MATH_FUNCTION_STEPS = 12
+# How many of these steps a reduction of rows counts as that depends on another one of its kernel,
+# and so takes another traversal of the row. LLVM takes 4 ms for each: Gram-Schmidt on 48 columns,
+# 1,128 projections in kernels of up to 60, took 4.8 s to compile. In kernels of five or six, of
+# which many are equal, it takes 0.93. Normalisations and their gradients have at most three. No
+# benchmark.
+CHAINED_REDUCTION_STEPS = 48
 # Matrix products that a fused group reads, which are all in memory at the same time. The gradient
 # of a weight that 300 unrolled steps share is a sum of 300 products: LLVM took 8.3 s for a kernel
 # that reads 100, and the sum 2.5 GB. compile_unrolled_lstm.

@@ -81,6 +81,26 @@ def test_math_functions_fill_a_group_sooner(monkeypatch: pytest.MonkeyPatch) -> 
     assert last == first
 
 
+def test_chained_reductions_fill_a_group_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Independent ones share a traversal of the row, so any number may join."""
+
+    def chained(x: Any) -> Any:
+        for _ in range(12):
+            x = x - x.sum(-1, keepdims=True)
+        return x
+
+    def independent(x: Any) -> Any:
+        return [mx.sum(x > number, -1) for number in range(12)]
+
+    monkeypatch.setattr(open_group, "MAX_GROUP_STEPS", 50)
+    monkeypatch.setattr(open_group, "CHAINED_REDUCTION_STEPS", 12)
+    found = [group.count("Sum") for group in groups(fused(chained, (20, 5)))]
+    assert sum(found) == 12
+    assert len(set(found[1:-1])) == 1, "equal groups share their code"
+    assert max(found) <= 5
+    assert [group.count("Sum") for group in groups(fused(independent, (20, 5)))] == [12]
+
+
 def test_broadcasts_and_views_of_inputs_cost_nothing() -> None:
     schedule = fused(lambda x, row: x.T[1:] * row + x[:, 1:].T, (3, 4), (3,))
     assert len(groups(schedule)) == 1

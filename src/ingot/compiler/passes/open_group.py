@@ -6,8 +6,14 @@ that it reads from and those that read from it (`fuse.py`).
 
 from __future__ import annotations
 
-from ingot.compiler.forms.tape import Step
-from ingot.tuning import MATH_FUNCTION_STEPS, MAX_GROUP_PRODUCTS, MAX_GROUP_STEPS
+from ingot.compiler.forms.tape import Step, behind_views
+from ingot.graph.roles import Reduce
+from ingot.tuning import (
+    CHAINED_REDUCTION_STEPS,
+    MATH_FUNCTION_STEPS,
+    MAX_GROUP_PRODUCTS,
+    MAX_GROUP_STEPS,
+)
 
 __all__ = ["OpenGroup"]
 
@@ -21,6 +27,7 @@ class OpenGroup:
         self.steps: list[Step] = []
         self.length = 0  # of its code, in steps
         self.row_steps: set[Step] = set()  # steps with one element per row
+        self.after_rows: set[Step] = set()  # steps that depend on those
         self.finished: set[Step] = set()  # reductions whose results only other groups can read
         self.reduced: tuple[int, ...] | None = None
         self.by_rows = False
@@ -80,6 +87,7 @@ class OpenGroup:
         self.steps += other.steps
         self.length += other.length
         self.row_steps |= other.row_steps
+        self.after_rows |= other.after_rows
         self.finished |= other.finished
         self.is_read |= other.is_read
         self.products |= other.products
@@ -89,9 +97,22 @@ class OpenGroup:
     def add(self, step: Step, is_row: bool = False, is_finished: bool = False) -> None:
         """Adds a step: with one element per row, or one that only other groups can read."""
         self.steps.append(step)
-        is_function = step.op is not None and step.op.approximate
-        self.length += MATH_FUNCTION_STEPS if is_function else 1
+        is_after_rows = self._reads_rows(step)
+        if is_after_rows:
+            self.after_rows.add(step)
+        if step.op is not None and step.op.approximate:
+            self.length += MATH_FUNCTION_STEPS
+        else:
+            is_chained = is_after_rows and isinstance(step.op, Reduce)
+            self.length += CHAINED_REDUCTION_STEPS if is_chained else 1
         if is_row:
             self.row_steps.add(step)
         if is_finished:
             self.finished.add(step)
+
+    def _reads_rows(self, step: Step) -> bool:
+        """Whether a step depends on the result of a reduction of this group."""
+        if not self.row_steps:
+            return False
+        sources = map(behind_views, step.inputs)
+        return any(each in self.row_steps or each in self.after_rows for each in sources)
