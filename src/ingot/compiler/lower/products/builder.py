@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ingot.compiler.forms.affine import Affine, Index, affine
+from ingot.compiler.forms.affine import Affine, Extent, Index, affine
 from ingot.compiler.forms.nest.data import Buffer, Constant, Repeated, Value
 from ingot.compiler.forms.nests import Kernel
 from ingot.compiler.forms.schedule import Group, without_ones
-from ingot.compiler.forms.size import Number, largest
+from ingot.compiler.forms.size import Number, is_symbolic, largest
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.domain import Operand
 from ingot.compiler.lower.group import GroupBuilder, Known, Memory
@@ -28,6 +28,8 @@ from ingot.graph.roles import View
 from ingot.graph.shape import size_of
 from ingot.tuning import (
     CACHE_LINE,
+    MAX_ROWS_BY_COLUMNS,
+    MAX_UNPACKED_BYTES,
     MIN_PRODUCT_TASKS,
     MIN_PRODUCT_THREAD_WORK,
     SUM_BLOCK,
@@ -90,6 +92,7 @@ class ProductBuilder(GroupBuilder):
         self.tile = tile
         self.last: TileShape | None = None  # tile shape of the last columns, if different
         self.tiles_per_task = 1  # vertically adjacent tiles per iteration
+        self.by_columns = _is_by_columns(product)  # whether threads share columns, rather than rows
         self.packed = left  # the left operand, if it is packed
         if left is None:
             self.left = self.operand(product.left, "a")
@@ -169,21 +172,27 @@ class ProductBuilder(GroupBuilder):
         product, tile = self.product, self.tile
         height = self.tiles_per_task * (before or tile).rows
         down, columns = -(-product.m // height), self.numbers("across", across)
-        lengths = [self.numbers(f"s{axis}", length) for axis, length in enumerate(product.stack)]
+        lengths: list[Extent] = [
+            self.numbers(f"s{axis}", length) for axis, length in enumerate(product.stack)
+        ]
         # a result of one row has no axis of rows, so the nest must show that there is one block
-        lengths.append(1 if product.m == 1 else self.numbers("blocks", down))
+        axes: list[Extent] = [1 if product.m == 1 else self.numbers("blocks", down)]
         count = size_of(product.stack) * down
         if before is None:
-            lengths.append(columns)
+            axes.insert(0 if self.by_columns else 1, columns)
             count *= across
+        lengths += axes
         # if there are several parallel loops, each must have a single index
         if is_flat := self.last is not None and len(lengths) > 1:
             flat = [self.numbers("last tasks" if before else "tasks", count)]
         with self.parallel(flat if is_flat else lengths) as indices:
             found = self.split(indices[0], lengths) if is_flat else indices
-            *stack, block = (affine(each) for each in found[: len(product.stack) + 1])
-            # a symbol times a symbolic stride is not affine, but an index times a stride is
-            panel = affine(self.multiple(columns, columns, by=1) if before else found[-1])
+            stack = [affine(each) for each in found[: len(product.stack)]]
+            first, last = (affine(each) for each in (found[len(product.stack)], found[-1]))
+            block, panel = (last, first) if self.by_columns else (first, last)
+            if before is not None:
+                # a symbol times a symbolic stride is not affine, but an index times a stride is
+                panel = affine(self.multiple(columns, columns, by=1))
             top, column = block * height, panel * (before or tile).columns
             with self.loop(top, top + height, self.m, step=tile.rows) as row:
                 body(stack, affine(row), panel, column)
@@ -369,9 +378,21 @@ class ProductBuilder(GroupBuilder):
         product = self.product
         parts = (self.variant, self.tile, self.last, self.tiles_per_task, product.dtype.name)
         is_transposed, is_row = product.is_transposed, product.m == 1
-        facts = (self.packed is None, is_row, is_transposed, bool(product.k > SUM_BLOCK))
+        is_long = bool(product.k > SUM_BLOCK)
+        facts = (self.packed is None, is_row, is_transposed, is_long, self.by_columns)
         key = None if self.group.steps else code_key(self, self.numbers, *parts, *facts)
         return kernel_of(self.nest, self.operands, key)
+
+
+def _is_by_columns(product: Product) -> bool:
+    """Whether the parallel loop computes one column of tiles after the other: their panels are then
+    divided among threads, each of which has its own in L2, and reads all rows of the left operand.
+    """
+    left = product.left
+    if is_symbolic(left.rows) or is_symbolic(left.columns):
+        return False
+    nbytes = left.rows * left.columns * left.dtype.size
+    return bool(left.rows <= MAX_ROWS_BY_COLUMNS and nbytes <= MAX_UNPACKED_BYTES)
 
 
 def _is_view_of(view: Step, step: Step) -> bool:
