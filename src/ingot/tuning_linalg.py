@@ -3,25 +3,25 @@
 # Elements of a stack of small matrices above which threads share it: starting them takes as long as
 # about ten inverses of 32 x 32. singular_values_stack.
 MIN_MATRIX_THREAD_ELEMENTS = 1 << 16
-# Rows or columns up to which a stack of matrices is factorised by its own loop (LAPACK distributes
-# larger ones over threads itself), and multiplications that justify a thread. lu_stack.
-MAX_FACTORED_LENGTH = 128
+# Multiplications of matrices in a stack that justify a thread. lu_stack.
 MIN_FACTORED_THREAD_WORK = 1 << 16
-# Rows or columns up to which native code calls LAPACK for each matrix of a stack, on all threads,
-# or for a single matrix. SciPy handles larger ones, for which its routines use threads themselves.
-# singular_values_stack.
+# Rows or columns up to which threads share a stack whose matrices LAPACK decomposes. LAPACK's own
+# threads share each of the larger ones. singular_values_stack.
 MAX_STACKED_LENGTH = 256
-MAX_ALONE_LENGTH = 64
+# Rows or columns up to which the extension computes single matrices, and stacks of fewer than
+# MIN_LANE_MATRICES, itself, in double precision. Measured on one thread, relative to LAPACK in
+# float32: solutions 0.84 at 8 rows, 0.83 at 32, 1.13 at 48; inverses 0.70, 0.79 and 0.85; LU factors
+# 0.79, 0.97 and 0.96; Cholesky factors, which need the precision most, 0.94, 2.0 and 2.2. No
+# benchmark.
+MAX_DENSE_LENGTH = 40
 # Rows up to which a stack is factorised with one matrix per vector lane: its memory, 64 bytes per
 # element, is 256 KiB and stays in L2. cholesky_stack.
 MAX_LANE_LENGTH = 64
 # The same for LU factors, inverses, solutions and determinants: at 40 rows these take 0.6 (float32)
 # and 0.95 (float64) of LAPACK's time for factors, 0.4 and 0.6 for inverses; at 64 rows up to 1.2. A
-# stack of fewer matrices than that leaves lanes unused: a single one of 16 rows takes the time of
-# LAPACK, of 20 rows 1.5 times that. lu_stack, inverse_stack.
+# stack of fewer matrices than that leaves lanes unused. lu_stack, inverse_stack.
 MAX_LU_LANE_LENGTH = 40
-MIN_LANE_MATRICES = 16
-MAX_SPARSE_LANE_LENGTH = 16
+MIN_LANE_MATRICES = 8
 
 # Elements of a transform above which SciPy, which starts its own threads, may use all of them. No
 # benchmark.
@@ -48,9 +48,12 @@ MAX_STRIDED_FOURIER_LENGTH = 1 << 16
 # are kept. Longer axes are left to SciPy. No benchmark.
 MAX_FOURIER_LENGTH = 1 << 22
 MAX_FOURIER_PLANS = 16
+# Numbers of an axis with large prime factors up to which its transform is a convolution, with
+# tables of about 40 bytes a number. No benchmark.
+MAX_CONVOLVED_LENGTH = 1 << 16
 
 NATIVE = (
-    "MAX_FACTORED_LENGTH", "MIN_FACTORED_THREAD_WORK", "MIN_FOURIER_THREAD_WORK",
+    "MIN_FACTORED_THREAD_WORK", "MIN_FOURIER_THREAD_WORK",
     "MIN_SHARED_FOURIER_LENGTH", "FOURIER_L1_BYTES", "FOURIER_L2_BYTES", "FOURIER_L2_PERCENT",
     "FOURIER_MEMORY_PERCENT", "MAX_WHOLE_FOURIER_LENGTH", "MAX_STRIDED_FOURIER_LENGTH",
 )  # fmt: skip

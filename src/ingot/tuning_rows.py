@@ -25,6 +25,8 @@ MIN_NATIVE_SCATTER_ROW = 32
 SELECTION_GRAIN = 1 << 14
 # Elements of long rows to sort that justify a thread: about 100 us of work. sort_rows.
 SORT_GRAIN = 1 << 14
+# Values to look up in sorted numbers that justify a thread: about 20 us of work. No benchmark.
+SEARCH_GRAIN = 1 << 10
 # Elements of a row above which native code sorts it by radix: elements of 4 or 8 bytes, those of 1
 # or 2, and positions. Measured on one thread, relative to NumPy's sort: elements of 4 bytes 1.2 at
 # 1024, 0.85 at 2048, 0.2 at a million, of 2 bytes 0.8 at 256; positions by 4 bytes 0.9 to 3.6 at
@@ -46,5 +48,5 @@ MIN_SCANNED_COLUMNS = 8
 # What C reads, through the header that build_support/tuning_header.py makes.
 NATIVE = (
     "SCAN_CHUNK", "SCAN_GRAIN", "MIN_SCANNED_COLUMNS", "SCATTER_GRAIN", "SELECTION_GRAIN",
-    "SORT_GRAIN",
+    "SORT_GRAIN", "SEARCH_GRAIN",
 )  # fmt: skip

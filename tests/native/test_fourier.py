@@ -46,7 +46,11 @@ def transformed(
         size = 2 * length if is_backward else length + 1
     dtype = np.float32 if is_real and is_backward else np.complex64
     out = np.full((x.shape[0], size, x.shape[2]), np.nan, dtype)
-    _native.transform_rows(plan, is_backward, scale, x, out)
+    constants = np.float32(scale).tobytes()
+    places = ((0, 0, 0), (1, 0, 0), (2, 0, 0))
+    call = ("fourier", places, (x.shape[0], x.shape[2], int(is_backward)), plan)
+    routine = _native.NativeRoutine((x.nbytes, out.nbytes), constants, 0, 0, False, (call,))
+    assert routine.run((np.ascontiguousarray(x), out))
     return out
 
 
@@ -140,17 +144,5 @@ def test_what_is_refused() -> None:
     assert _native.fourier_plan(17, False) is None
     assert _native.fourier_plan(2 * 3 * 19, True) is None
     assert _native.fourier_plan(0, False) is None
-    plan = _native.fourier_plan(8, False)
-    x = complex_numbers(2, 8, 1)
-    wrong = [
-        (x[:, :7], x),
-        (x, x[:1]),
-        (x.real.copy(), x),
-        (x.transpose(1, 0, 2), x),
-        (x[..., 0], x[..., 0]),
-    ]
-    for numbers, results in wrong:
-        with pytest.raises(ValueError, match="sizes of the shape"):
-            _native.transform_rows(plan, False, 1.0, numbers, results)
     with pytest.raises(ValueError, match="PyCapsule"):
-        _native.transform_rows(object(), False, 1.0, x, x)
+        _native.NativeRoutine((), b"", 0, 0, False, (("fourier", ((-1, 0, 0),) * 3, (1, 1, 0), 1),))

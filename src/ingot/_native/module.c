@@ -46,10 +46,9 @@ PyMODINIT_FUNC PyInit__native(void) {
         ingot_add_allocator,   ingot_add_buffer,      ingot_add_numpy_memory, ingot_add_pack,        ingot_add_pool,
         ingot_add_top_k,       ingot_add_list_search, ingot_add_product,      ingot_add_ordered_sum, ingot_add_machine_code,
         ingot_add_use_counter, ingot_add_checked,     ingot_add_rows,         ingot_add_dispatch,    ingot_add_whole_graph,
-        ingot_add_lapack,      ingot_add_size_code,   ingot_add_instance,     ingot_add_shape_table, ingot_add_program_template,
-        ingot_add_attention,   ingot_add_fourier,     ingot_add_cholesky,     ingot_add_field_init,  ingot_add_mailbox,
-        ingot_add_order,       ingot_add_progress,    ingot_add_kept_panels,  ingot_add_holders,     ingot_add_lu,
-        ingot_add_attributes,
+        ingot_add_routine,     ingot_add_size_code,   ingot_add_instance,     ingot_add_shape_table, ingot_add_program_template,
+        ingot_add_attention,   ingot_add_fourier,     ingot_add_field_init,   ingot_add_mailbox,     ingot_add_order,
+        ingot_add_progress,    ingot_add_kept_panels, ingot_add_holders,      ingot_add_attributes,
     };
     if (PyArray_ImportNumPyAPI() < 0)
         return NULL;

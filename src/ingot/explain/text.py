@@ -98,6 +98,8 @@ def _program(explanation: Explanation) -> Iterator[str]:
         yield f"{position}: {_work_text(work, numbers)}"
         if work.kind == "host":
             yield f"     on the host: {reason}"
+        elif work.kind == "routine":
+            yield f"     by a native routine: {reason}"
         elif work.kind == "BLAS":
             yield f"     by BLAS: {why_blas(work.steps[0])}"
         elif work.kernel is not None and work.kernel.nest.strategy:

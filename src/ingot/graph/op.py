@@ -131,6 +131,13 @@ class Op:
         """
         return None
 
+    def interval(self, *inputs: Any) -> tuple[int, int] | None:
+        """The smallest and the largest integer that its elements may be, given those of its inputs,
+        which are None for inputs of other numbers; None if nothing is known. Results beyond the
+        dtype, which wrap around, need no care.
+        """
+        return None
+
     # For ops without fields: two of a class are equal. Ops declared with eq=False compare by
     # identity.
 

@@ -162,11 +162,11 @@ def test_lu_equals_mlx(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "shape", [(5, 1, 1), (9, 20, 20), (3, 2, 7, 33), (4, 33, 7), (2, 128, 128)]
+    "shape", [(5, 1, 1), (7, 20, 20), (3, 2, 7, 33), (4, 33, 7), (2, 128, 128)]
 )
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_lu_of_a_stack_is_that_of_each_matrix(shape: tuple[int, ...], dtype: type) -> None:
-    # stacks that LAPACK factorises; test_lu.py has those in vector lanes
+    # stacks of few or of large matrices; test_lu.py has those in vector lanes
     x = np.random.default_rng(0).standard_normal(shape).astype(dtype)
     x[0] = 0  # singular
     x[-1] = np.round(x[-1])  # ties

@@ -72,4 +72,89 @@ def test_native_code_checks_indices() -> None:
     loop: Any = mx.fori_loop(2, 20, _fibonacci, mx.zeros(20))._node.inputs[0].op
     native = program_of(loop.body, loop.carries).executable.native
     assert native.can_loop
-    assert not native.can_nest
+
+
+def _native(result: mx.array) -> Any:
+    """The native program of the loop that a result comes from."""
+    loop: Any = result._node.inputs[0].op
+    return program_of(loop.body, loop.carries, loop.slices).executable.native
+
+
+def _improved(x: mx.array, shift: mx.array) -> tuple[mx.array, mx.array]:
+    inverse = mx.linalg.inv(x + shift * mx.eye(3))
+    spectrum = mx.fft.fft(inverse[0])
+    total = mx.cumsum(mx.real(spectrum))
+    place = mx.searchsorted(mx.array([0.0, 1.0, 2.0]), total)
+    return inverse + 3 * mx.eye(3), total + place
+
+
+def _expected(x: np.ndarray, shifts: list[float]) -> list[np.ndarray]:
+    found = []
+    for shift in shifts:
+        inverse = np.linalg.inv(x + shift * np.eye(3))
+        total = np.cumsum(np.fft.fft(inverse[0]).real)
+        found.append(total + np.searchsorted([0.0, 1.0, 2.0], total))
+        x = inverse + 3 * np.eye(3)
+    return found
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_routines_in_loops_are_native(compiled: bool) -> None:
+    start, shifts = mx.eye(3) * 2 + 0.1, [0.1, 0.5, 0.2, 0.3]
+
+    def run(x: mx.array, shifts: mx.array) -> mx.array:
+        return mx.scan(_improved, x, shifts)[1]
+
+    assert _native(run(start, mx.array(shifts))).can_loop
+    function = mx.compile(run) if compiled else run
+    found = np.array(function(start, mx.array(shifts)))
+    np.testing.assert_allclose(found, _expected(np.array(start), shifts), rtol=1e-4)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("nested", [False, True])
+def test_routines_that_fail_in_loops(compiled: bool, nested: bool) -> None:
+    def inverses(x: mx.array) -> mx.array:
+        return mx.fori_loop(0, 3, lambda _, x: mx.linalg.inv(x), x)
+
+    def outer(x: mx.array) -> mx.array:
+        return mx.fori_loop(0, 5, lambda i, x: inverses(x) * (i < 3), x)
+
+    run = (
+        outer
+        if nested
+        else lambda x: mx.fori_loop(0, 5, lambda i, x: mx.linalg.inv(x) * (i < 3), x)
+    )
+    function = mx.compile(run) if compiled else run
+    if nested:
+        assert _native(run(mx.eye(2) * 2)).can_loop
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="singular"):
+            mx.eval(function(mx.eye(2) * 2))
+
+    def factors(x: mx.array, scale: mx.array) -> tuple[mx.array, mx.array]:
+        factor = mx.linalg.cholesky(x * scale)
+        return x, factor
+
+    scales = mx.array([1.0, -1.0, 0.0, 2.0])  # definite, indefinite, semi-definite, definite
+    stacked = mx.scan(factors, mx.eye(2) * 4, scales)[1]
+    np.testing.assert_array_equal(np.array(stacked)[[0, 2]], [np.eye(2) * 2, np.zeros((2, 2))])
+    assert np.isnan(np.array(stacked[1])).any()
+    np.testing.assert_allclose(np.array(stacked[3]), np.eye(2) * 8**0.5)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_checks_in_inner_loops(compiled: bool) -> None:
+    table = mx.arange(10.0)
+
+    def inner(i: mx.array, x: mx.array) -> mx.array:
+        return mx.fori_loop(0, 4, lambda k, x: x + table[i + k], x)
+
+    def run(x: mx.array, length: mx.array) -> mx.array:
+        return mx.fori_loop(0, length, inner, x)
+
+    function = mx.compile(run) if compiled else run
+    expected = sum(i + k for i in range(7) for k in range(4))
+    assert function(mx.array(0.0), mx.array(7)).item() == expected
+    with pytest.raises(IndexError, match="index 10 is out of range"):
+        mx.eval(function(mx.array(0.0), mx.array(8)))

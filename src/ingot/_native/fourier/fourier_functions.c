@@ -2,6 +2,7 @@
 #include "numpy_api.h"
 
 #include "fourier/fourier.h"
+#include "routines/routine.h"
 
 static const char PLAN[] = "ingot fourier plan";
 
@@ -30,53 +31,30 @@ static PyObject *fourier_plan(PyObject *Py_UNUSED(module), PyObject *arguments) 
     return capsule;
 }
 
-static bool are_rows(PyArrayObject *x, int type, npy_intp length) {
-    return PyArray_NDIM(x) == 3 && PyArray_ISCARRAY_RO(x) && PyArray_TYPE(x) == type && PyArray_DIM(x, 1) == length;
+void *ingot_fourier_plan_of(PyObject *capsule) {
+    return PyCapsule_GetPointer(capsule, PLAN);
 }
 
-/* transform_rows(plan, backward, scale, numbers, results): rows along the middle axis of three */
-static PyObject *transform_rows(PyObject *Py_UNUSED(module), PyObject *arguments) {
-    PyObject *capsule;
-    int backward;
-    float scale;
-    PyArrayObject *x, *out;
-    if (!PyArg_ParseTuple(arguments, "OpfO!O!:transform_rows", &capsule, &backward, &scale, &PyArray_Type, &x, &PyArray_Type,
-                          &out))
-        return NULL;
-    const ingot_fourier_plan *plan = PyCapsule_GetPointer(capsule, PLAN);
-    if (plan == NULL)
-        return NULL;
-    int64_t n = plan->length;
-    bool from_real = plan->is_real && !backward, to_real = plan->is_real && backward;
-    bool fits = are_rows(x, from_real ? NPY_FLOAT : NPY_CFLOAT, from_real ? 2 * n : n + to_real) &&
-                are_rows(out, to_real ? NPY_FLOAT : NPY_CFLOAT, to_real ? 2 * n : n + from_real) && PyArray_ISWRITEABLE(out) &&
-                PyArray_DIM(x, 0) == PyArray_DIM(out, 0) && PyArray_DIM(x, 2) == PyArray_DIM(out, 2);
-    if (!fits)
-        return PyErr_Format(PyExc_ValueError, "[transform_rows] the memory does not have the sizes of the shape.");
+/* Rows along the middle axis of three. numbers: the lengths of the other two, whether it is the inverse transform; places:
+ * numbers, results, a float that results are multiplied by */
+int ingot_call_fourier(const RoutineCall *call, const RoutineMemory *memory) {
+    const ingot_fourier_plan *plan = call->address;
+    bool backward = call->numbers[2] != 0;
     ingot_fourier transform = {
         .plan = plan,
         .kind = plan->is_real ? (backward ? FOURIER_REAL_BACKWARD : FOURIER_REAL_FORWARD)
                               : (backward ? FOURIER_BACKWARD : FOURIER_FORWARD),
-        .before = PyArray_DIM(x, 0),
-        .behind = PyArray_DIM(x, 2),
-        .from = PyArray_DATA(x),
-        .to = PyArray_DATA(out),
-        .scale = scale,
+        .before = call->numbers[0],
+        .behind = call->numbers[1],
+        .from = (const float *)(void *)ingot_place(call, memory, 0),
+        .to = (float *)(void *)ingot_place(call, memory, 1),
+        .scale = *(const float *)(void *)ingot_place(call, memory, 2),
     };
-    bool done = true;
-    if (PyArray_SIZE(x) > 0) {
-        Py_BEGIN_ALLOW_THREADS
-        done = ingot_transform(&transform);
-        Py_END_ALLOW_THREADS
-    }
-    if (!done)
-        return PyErr_Occurred() ? NULL : PyErr_NoMemory();
-    Py_RETURN_NONE;
+    return ingot_transform(&transform) ? ROUTINE_DONE : ROUTINE_INTERRUPTED;
 }
 
 static PyMethodDef functions[] = {
     {"fourier_plan", fourier_plan, METH_VARARGS, "fourier_plan(length, is_real, lanes=16) -> a plan, or None if there is none"},
-    {"transform_rows", transform_rows, METH_VARARGS, "transform_rows(plan, backward, scale, numbers, results): fills the last"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,5 +1,5 @@
 /* Cholesky factors of stacks of small matrices, one matrix per vector lane, on the threads of the pool. */
-#include "numpy_api.h"
+#include "routines/routine.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -50,51 +50,29 @@ static void factorize_some(void *context, int64_t begin, int64_t end, int thread
     }
 }
 
-static bool are_matrices(PyArrayObject *x, PyArrayObject *like) {
-    return PyArray_NDIM(x) == 3 && PyArray_ISCARRAY_RO(x) && PyArray_DIM(x, 1) == PyArray_DIM(x, 2) && PyArray_SIZE(x) > 0 &&
-           (PyArray_TYPE(x) == NPY_FLOAT || PyArray_TYPE(x) == NPY_DOUBLE) && PyArray_TYPE(like) == PyArray_TYPE(x) &&
-           PyArray_DIM(x, 0) == PyArray_DIM(like, 0) && PyArray_DIM(x, 1) == PyArray_DIM(like, 1);
-}
-
-/* factorize_definite(matrices, factors, upper) -> whether all matrices are positive definite; if not, the factors are
- * undefined */
-static PyObject *factorize_definite(PyObject *Py_UNUSED(module), PyObject *arguments) {
-    PyArrayObject *x, *out;
-    int upper;
-    if (!PyArg_ParseTuple(arguments, "O!O!p:factorize_definite", &PyArray_Type, &x, &PyArray_Type, &out, &upper))
-        return NULL;
-    if (PyArray_NDIM(out) != 3 || !are_matrices(x, out) || !are_matrices(out, x) || !PyArray_ISWRITEABLE(out))
-        return PyErr_Format(PyExc_ValueError, "[factorize_definite] the memory does not have the sizes of the shape.");
-    int64_t n = PyArray_DIM(x, 1), padded = (n + TILE - 1) / TILE * TILE;
+/* numbers: bytes of an element, matrices, rows, whether the upper triangles are read and written. Fails if a matrix is not
+ * positive definite. */
+int ingot_call_definite(const RoutineCall *call, const RoutineMemory *memory) {
+    int64_t item = call->numbers[0], n = call->numbers[2], padded = (n + TILE - 1) / TILE * TILE;
     Factors f = {
-        .from = PyArray_BYTES(x),
-        .to = PyArray_BYTES(out),
-        .count = PyArray_DIM(x, 0),
+        .from = ingot_place(call, memory, 0),
+        .to = ingot_place(call, memory, 1),
+        .count = call->numbers[1],
         .length = n,
         .padded = padded,
-        .lanes = 64 / PyArray_ITEMSIZE(x),
-        .upper = upper,
+        .lanes = 64 / item,
+        .upper = call->numbers[3] != 0,
         .scratch_size = (size_t)(padded * padded) * 64,
     };
     atomic_init(&f.failed, false);
-    int64_t blocks = (f.count + f.lanes - 1) / f.lanes, grain = 1 + MIN_FACTORED_THREAD_WORK / (n * n * n), done = 0;
+    int64_t blocks = (f.count + f.lanes - 1) / f.lanes, grain = 1 + MIN_FACTORED_THREAD_WORK / (n * n * n);
     size_t size = (size_t)ingot_num_threads() * f.scratch_size;
     f.scratch = ingot_allocate(size);
     if (f.scratch == NULL)
-        return PyErr_NoMemory();
-    Py_BEGIN_ALLOW_THREADS
-    done = ingot_interruptible_for(factorize_some, &f, 0, blocks, grain, grain * FIRST_BLOCK_GRAINS);
-    Py_END_ALLOW_THREADS
+        return ROUTINE_INTERRUPTED;
+    int64_t done = ingot_interruptible_for(factorize_some, &f, 0, blocks, grain, grain * FIRST_BLOCK_GRAINS);
     ingot_release(f.scratch, size);
-    return done < blocks ? NULL : PyBool_FromLong(!atomic_load(&f.failed));
-}
-
-static PyMethodDef functions[] = {
-    {"factorize_definite", factorize_definite, METH_VARARGS,
-     "factorize_definite(matrices, factors, upper) -> whether all are positive definite: fills the factors"},
-    {NULL, NULL, 0, NULL},
-};
-
-int ingot_add_cholesky(PyObject *module) {
-    return PyModule_AddFunctions(module, functions);
+    if (done < blocks)
+        return ROUTINE_INTERRUPTED;
+    return atomic_load(&f.failed) ? ROUTINE_FAILED : ROUTINE_DONE;
 }

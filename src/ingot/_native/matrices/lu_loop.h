@@ -150,30 +150,16 @@ static void NAME(store_pivots)(const Block *b, const Systems *s, int64_t first, 
     }
 }
 
-/* The determinants, or their signs and the logarithms of their absolute values: the exponent of the product is
- * separate, because the product of some of the elements may overflow where that of all does not. */
+/* The determinants, or their signs and the logarithms of their absolute values. */
 static void NAME(store_determinants)(const Block *b, const Systems *s, int64_t first, int64_t count) {
     for (int64_t lane = 0; lane < count; lane++) {
-        double mantissa = 1;
-        int exponent = 0;
-        bool is_negative = false, is_singular = false;
-        for (int64_t k = 0; k < b->rows; k++) {
-            double element = b->x[k * b->stride + k][lane];
-            int power = 0;
-            is_singular |= element == 0;
-            is_negative ^= (element < 0) != (b->pivots[k][lane] != k);
-            mantissa *= frexp(fabs(element), &power); /* at least 0.5: no underflow */
-            exponent += power;
-        }
-        double sign = is_singular ? 0 : is_negative ? -1 : 1;
+        Determinant found = {.mantissa = 1};
+        for (int64_t k = 0; k < b->rows; k++)
+            ingot_multiply_determinant(&found, b->x[k * b->stride + k][lane], b->pivots[k][lane] != k);
         NUMBER *to = (NUMBER *)s->to + first + lane;
-        if (s->logarithms == NULL)
-            *to = (NUMBER)(is_singular ? 0 : sign * ldexp(mantissa, exponent));
-        else {
-            *to = (NUMBER)sign;
-            ((NUMBER *)s->logarithms)[first + lane] =
-                (NUMBER)(is_singular ? -(double)INFINITY : log(mantissa) + exponent * M_LN2);
-        }
+        *to = (NUMBER)(s->logarithms == NULL ? ingot_determinant(&found) : ingot_sign_of_determinant(&found));
+        if (s->logarithms != NULL)
+            ((NUMBER *)s->logarithms)[first + lane] = (NUMBER)ingot_log_determinant(&found);
     }
 }
 

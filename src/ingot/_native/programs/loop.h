@@ -25,8 +25,8 @@ typedef struct {
 size_t ingot_loop_table_bytes(const Program *self);
 /* Writes the addresses of the first step to the table. */
 void ingot_loop_begin(Loop *loop, void *table, char *arena);
-/* Instead of a number of steps: a check's flag is set, for which the caller runs the check; or the loop was interrupted
- * and an exception is set. */
+/* Instead of a number of steps: a check's flag is set or a routine failed, and the caller runs the same steps from Python; or
+ * the loop was interrupted and an exception is set. */
 enum { LOOP_FAILED = -2, LOOP_INTERRUPTED = -1 };
 /* Whether ingot_loop_repeat may run it, which needs no table. */
 bool ingot_loop_repeats(const Loop *loop);

@@ -17,7 +17,7 @@ typedef struct {
     Py_ssize_t count;
     Py_ssize_t *invariant; /* of each program: instructions that run in the first step only */
     Py_ssize_t carries, slices, length;
-    bool reverse;
+    bool reverse, can_fail;
     Py_ssize_t *bytes; /* of each carried value, of a slice of each sliced input, and of each stacked output */
     Py_ssize_t input_count, output_count;
     /* where in the scratch memory: */
@@ -41,6 +41,11 @@ static bool stays_in_place(const Program *program, Py_ssize_t carry) {
 
 /* ---- running it, without the GIL ---- */
 
+/* What a number of steps, or what stands for it, says about a run. */
+static int status_of(Py_ssize_t steps) {
+    return steps < 0 ? (int)steps : 0;
+}
+
 /* Runs a loop, whose table is made in the scratch memory unless it needs none. */
 static Py_ssize_t run_steps(const Nested *self, Loop *loop, char *scratch) {
     if (ingot_loop_repeats(loop))
@@ -49,9 +54,8 @@ static Py_ssize_t run_steps(const Nested *self, Loop *loop, char *scratch) {
     return ingot_loop_run(loop, false);
 }
 
-/* A program run once. */
-static bool run_once(const Nested *self, Py_ssize_t i, char *const *inputs, char *const *outputs, bool has_flag,
-                     char *scratch) {
+/* A program run once: 0, LOOP_INTERRUPTED or LOOP_FAILED. */
+static int run_once(const Nested *self, Py_ssize_t i, char *const *inputs, char *const *outputs, bool has_flag, char *scratch) {
     Loop loop = {.program = program_of(self, i),
                  .inputs = inputs,
                  .first = outputs,
@@ -59,7 +63,7 @@ static bool run_once(const Nested *self, Py_ssize_t i, char *const *inputs, char
                  .slice_bytes = self->bytes,
                  .length = 1,
                  .has_flag = has_flag};
-    return run_steps(self, &loop, scratch) >= 0;
+    return status_of(run_steps(self, &loop, scratch));
 }
 
 static void copy_carries(const Nested *self, char *const *from, char *const *to) {
@@ -67,7 +71,7 @@ static void copy_carries(const Nested *self, char *const *from, char *const *to)
         memcpy(to[i], from[i], (size_t)self->bytes[i]);
 }
 
-static bool run_loop(const Nested *self, char *const *sources, char *const *results, char *scratch) {
+static int run_loop(const Nested *self, char *const *sources, char *const *results, char *scratch) {
     Program *program = program_of(self, self->count - 1);
     bool has_flag = self->kind == WHILE;
     char **inputs = (char **)(void *)scratch, **first = inputs + program->input_count, **second = first + program->output_count;
@@ -105,10 +109,10 @@ static bool run_loop(const Nested *self, char *const *sources, char *const *resu
         if (second[i] != results[i])
             memcpy(results[i], second[i], (size_t)self->bytes[i]);
     }
-    return steps >= 0;
+    return status_of(steps);
 }
 
-bool ingot_run_nested(const PyObject *nested, char *const *arguments) {
+int ingot_run_nested(const PyObject *nested, char *const *arguments) {
     const Nested *self = (const Nested *)nested;
     char *const *results = arguments + self->input_count;
     char *scratch = results[self->output_count];
@@ -121,14 +125,15 @@ bool ingot_run_nested(const PyObject *nested, char *const *arguments) {
     bool begins = self->length != 0;
     if (begins && self->kind == WHILE) {
         char *flag = scratch + self->buffers;
-        if (!run_once(self, 0, arguments, &flag, true, scratch))
-            return false;
+        int status = run_once(self, 0, arguments, &flag, true, scratch);
+        if (status < 0)
+            return status;
         begins = *(bool *)flag;
     }
     if (begins)
         return run_loop(self, arguments, results, scratch);
     copy_carries(self, arguments, results);
-    return true;
+    return 0;
 }
 
 /* ---- construction ---- */
@@ -164,7 +169,7 @@ static bool fits(const Nested *self) {
     const Program *last = program_of(self, self->count - 1);
     for (Py_ssize_t i = 0; i < self->count; i++) {
         PyObject *program = PyTuple_GET_ITEM(self->programs, i);
-        if (!Py_IS_TYPE(program, Program_Type) || !ingot_program_can_nest((Program *)program) ||
+        if (!Py_IS_TYPE(program, Program_Type) || !ingot_program_can_loop((Program *)program) ||
             ((Program *)program)->input_count != last->input_count)
             return false;
         if (((Program *)program)->output_count != (is_while && i == 0 ? 1 : last->output_count))
@@ -179,6 +184,7 @@ static void lay_out(Nested *self) {
     const Program *last = program_of(self, self->count - 1);
     size_t table = 0, arena = 0;
     for (Py_ssize_t i = 0; i < self->count; i++) {
+        self->can_fail |= program_of(self, i)->has_host;
         size_t bytes = ingot_loop_table_bytes(program_of(self, i));
         table = bytes > table ? bytes : table;
         arena = program_of(self, i)->arena > arena ? program_of(self, i)->arena : arena;
@@ -240,6 +246,7 @@ static void nested_dealloc(Nested *self) {
 
 static PyMemberDef members[] = {
     {"scratch", T_PYSSIZET, offsetof(Nested, scratch), READONLY, "The bytes of scratch memory that it needs."},
+    {"can_fail", T_BOOL, offsetof(Nested, can_fail), READONLY, "Whether a check or a routine in it may fail."},
     {NULL, 0, 0, 0, NULL},
 };
 

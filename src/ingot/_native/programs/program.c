@@ -2,6 +2,7 @@
 #include "programs/program.h"
 
 #include "numpy_api.h"
+#include "routines/routine.h"
 #include <structmember.h>
 
 PyTypeObject *Program_Type;
@@ -105,12 +106,14 @@ static int read_instruction(PyObject *tuple, Instruction *instruction, Py_ssize_
         }
         if (ingot_read_product(product, instruction->product) < 0)
             return -1;
-    } else if (strcmp(kind, "nested") == 0) {
-        instruction->kind = NESTED;
-        PyObject *nested;
-        if (!PyArg_ParseTuple(tuple, "sO!O", &name, Nested_Type, &nested, &arguments))
+    } else if (strcmp(kind, "nested") == 0 || strcmp(kind, "routine") == 0) {
+        instruction->kind = kind[0] == 'n' ? NESTED : ROUTINE;
+        PyObject *nested, *host;
+        if (!PyArg_ParseTuple(tuple, "sO!OnO", &name, kind[0] == 'n' ? Nested_Type : Routine_Type, &nested, &host,
+                              &instruction->view_count, &arguments))
             return -1;
         instruction->nested = Py_NewRef(nested);
+        instruction->host = host == Py_None ? NULL : Py_NewRef(host);
     } else if (strcmp(kind, "host") == 0 || strcmp(kind, "check") == 0) {
         instruction->kind = kind[0] == 'h' ? HOST : CHECK;
         PyObject *host;
@@ -150,7 +153,11 @@ static int read_instructions(Program *self, PyObject *list) {
             PyErr_SetString(PyExc_ValueError, "a loop or branch needs its operands, its results and scratch memory.");
             return -1;
         }
-        bool takes_all = instruction->kind == KERNEL || instruction->kind == NESTED;
+        if (instruction->kind == ROUTINE && instruction->count != ingot_routine_arguments(instruction->nested)) {
+            PyErr_SetString(PyExc_ValueError, "a routine needs its operands and its results.");
+            return -1;
+        }
+        bool takes_all = instruction->kind == KERNEL || instruction->kind == NESTED || instruction->kind == ROUTINE;
         if (takes_all && instruction->count > self->argument_count)
             self->argument_count = instruction->count;
         for (int k = 0; k < instruction->count; k++) {
@@ -296,10 +303,6 @@ static PyObject *program_can_loop(Program *self, void *Py_UNUSED(closure)) {
     return PyBool_FromLong(ingot_program_can_loop(self));
 }
 
-static PyObject *program_can_nest(Program *self, void *Py_UNUSED(closure)) {
-    return PyBool_FromLong(ingot_program_can_nest(self));
-}
-
 static PyObject *program_repeat_by(Program *self, PyObject *arguments) {
     PyObject *code, *sizes;
     if (!PyArg_ParseTuple(arguments, "O!O!:repeat_by", MachineCode_Type, &code, &PyTuple_Type, &sizes))
@@ -366,14 +369,12 @@ static PyObject *get_values(PyObject *self, void *Py_UNUSED(closure)) {
 }
 
 LOCKS_GETTER(program_can_loop)
-LOCKS_GETTER(program_can_nest)
 LOCKS_GETTER(get_about)
 LOCKS_SETTER(set_about)
 LOCKS_GETTER(get_values)
 
 static PyGetSetDef properties[] = {
-    {"can_loop", (getter)LOCKED(program_can_loop), NULL, "Whether `loop` may run it.", NULL},
-    {"can_nest", (getter)LOCKED(program_can_nest), NULL, "Whether a NestedProgram may run it.", NULL},
+    {"can_loop", (getter)LOCKED(program_can_loop), NULL, "Whether `loop` and a NestedProgram may run it.", NULL},
     {"about", LOCKED(get_about), LOCKED(set_about), "A description of the instructions, for profiles and errors.", NULL},
     {"values", LOCKED(get_values), NULL, "The values of the dimensions that a ProgramTemplate instantiated it for, or None.",
      NULL},

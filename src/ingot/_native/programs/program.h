@@ -12,7 +12,7 @@ typedef struct {
     Py_ssize_t offset;
 } Argument;
 
-enum { KERNEL, GEMM, HOST, CHECK, NESTED };
+enum { KERNEL, GEMM, HOST, CHECK, NESTED, ROUTINE };
 
 typedef struct {
     int kind;
@@ -20,11 +20,14 @@ typedef struct {
     PyObject *code;       /* kernels: the MachineCode in which the function is */
     int64_t parts, grain; /* kernels */
     int count;            /* kernels: how many arguments; host steps: how many results */
-    Argument *arguments;  /* kernels, loops and branches: all; BLAS: a, b, c; host steps: the result slots; checks: the flag */
-    PyObject *host;       /* host steps, checks: called with views of the operands; NULL until a template makes it */
-    Py_ssize_t first_view, view_count; /* host steps, checks: the operands */
+    Argument *arguments;  /* kernels, routines, loops and branches: all; BLAS: a, b, c; host steps: the result slots; checks:
+                             the flag */
+    /* host steps, checks, and what native code may fail to compute: called with views of the operands; NULL until a template
+     * makes it */
+    PyObject *host;
+    Py_ssize_t first_view, view_count; /* the operands of `host` */
     Product *product;                  /* BLAS */
-    PyObject *nested;                  /* loops and branches: a NestedProgram */
+    PyObject *nested;                  /* loops and branches: a NestedProgram; routines: a NativeRoutine */
     int kept;                          /* kernels: 1 + the number of the kept panels that it computes, or 0 */
 } Instruction;
 
@@ -111,16 +114,20 @@ typedef void (*KernelFunction)(void *arguments, int64_t begin, int64_t end, int 
  * interrupted and an exception is set. */
 int64_t ingot_run_kernel(const Instruction *instruction, char **arguments, int64_t done);
 
+/* Runs a host step, whose results, ndarrays, are stored in their slots. */
+int ingot_run_host(Program *program, Instruction *instruction, PyObject *owners, char **slots);
+/* Computes in Python what a routine, a loop or a branch could not, or raises its error. */
+int ingot_run_instead(Program *program, Instruction *instruction, PyObject *owners, char **slots);
+/* Calls a check whose flag is set, which raises its error. */
+int ingot_raise_check(Program *program, Instruction *instruction, PyObject *owners);
+
 /* Whether `loop` may run it: all instructions are native, checks included, and no output is a view. */
 bool ingot_program_can_loop(const Program *self);
-/* Whether a NestedProgram may run it: it has no checks either, whose errors need Python. */
-bool ingot_program_can_nest(const Program *self);
-
 extern PyTypeObject *Nested_Type;
 /* How many arguments a NestedProgram takes: its operands, its results, and scratch memory. */
 Py_ssize_t ingot_nested_arguments(const PyObject *nested);
-/* Runs a NestedProgram without the GIL; false, with an exception, if it was interrupted. */
-bool ingot_run_nested(const PyObject *nested, char *const *arguments);
+/* Runs a NestedProgram without the GIL: 0, LOOP_INTERRUPTED with an exception, or LOOP_FAILED (loop.h). */
+int ingot_run_nested(const PyObject *nested, char *const *arguments);
 
 /* loop(inputs, first, second, carries, slices, length, reverse, has_flag, invariant) -> the number of steps, or negative if
  * a check failed */

@@ -3,16 +3,13 @@
 
 #include "memory/allocator.h"
 #include "memory/buffer.h"
+#include "routines/routine.h"
 #include "threads/interrupt.h"
 #include "numpy_api.h"
 #include "tuning.h"
 
 bool ingot_program_can_loop(const Program *self) {
     return self->host_count == 0 && self->result_count < 0 && !self->any_layout && self->kept_count == 0;
-}
-
-bool ingot_program_can_nest(const Program *self) {
-    return ingot_program_can_loop(self) && !self->has_host;
 }
 
 /* One instruction, with the addresses of its arguments. */
@@ -43,11 +40,13 @@ static int run_call(const struct Call *call) {
     }
     if (instruction->kind == CHECK)
         return *call->arguments[0] ? LOOP_FAILED : 0;
+    if (instruction->kind == ROUTINE)
+        return ingot_run_routine(instruction->nested, call->arguments);
+    if (instruction->kind == NESTED)
+        return ingot_run_nested(instruction->nested, call->arguments);
     bool complete;
     if (instruction->kind == KERNEL) {
         complete = ingot_run_kernel(instruction, call->arguments, 0) == instruction->parts;
-    } else if (instruction->kind == NESTED) {
-        complete = ingot_run_nested(instruction->nested, call->arguments);
     } else {
         Progress progress = {0};
         complete = ingot_multiply(instruction->product, call->arguments[0], call->arguments[1], call->arguments[2], &progress);

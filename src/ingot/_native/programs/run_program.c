@@ -4,6 +4,8 @@
 #include "communication/progress.h"
 #include "memory/allocator.h"
 #include "memory/buffer.h"
+#include "programs/loop.h"
+#include "routines/routine.h"
 #include "threads/interrupt.h"
 #include "numpy_api.h"
 #include "tuning.h"
@@ -60,66 +62,18 @@ static bool run_gemm(Run *run, const Instruction *instruction) {
                           address(&arguments[2], run->slots), &run->progress);
 }
 
-static bool run_native(Run *run, const Instruction *instruction) {
-    if (instruction->kind == NESTED) /* starts over if it was interrupted */
+/* 0, or LOOP_INTERRUPTED or LOOP_FAILED. */
+static int run_native(Run *run, const Instruction *instruction) {
+    if (instruction->kind == NESTED) /* starts over if it was interrupted, like a routine */
         return ingot_run_nested(instruction->nested, addresses(run, instruction));
+    if (instruction->kind == ROUTINE)
+        return ingot_run_routine(instruction->nested, addresses(run, instruction));
     bool complete = instruction->kind == KERNEL ? run_kernel(run, instruction) : run_gemm(run, instruction);
     if (complete) {
         run->done = 0;
         run->progress = (Progress){0};
     }
-    return complete;
-}
-
-/* What the Python function of a host step or check returns for its operands. */
-static PyObject *call_host(Program *program, Instruction *instruction, PyObject *owners) {
-    if (instruction->host == NULL && ingot_template_host(program, instruction) < 0)
-        return NULL;
-    PyObject *operands = ingot_make_views(program, instruction->first_view, instruction->view_count, owners);
-    PyObject *result = NULL;
-    ENGINE_PAUSE
-    if (operands != NULL)
-        result = PyObject_CallObject(instruction->host, operands);
-    ENGINE_RESUME
-    Py_XDECREF(operands);
-    return result;
-}
-
-/* Runs a host step, whose results, ndarrays, are stored in their slots. */
-static int run_host(Program *program, Instruction *instruction, PyObject *owners, char **slots) {
-    PyObject *results = call_host(program, instruction, owners);
-    PyObject *fast = results == NULL ? NULL : PySequence_Fast(results, "a host step returns a sequence.");
-    Py_XDECREF(results);
-    if (fast == NULL)
-        return -1;
-    int status = 0;
-    if (PySequence_Fast_GET_SIZE(fast) != instruction->count) {
-        PyErr_SetString(PyExc_RuntimeError, "a host step returned another number of results than it has slots.");
-        status = -1;
-    }
-    for (int i = 0; status == 0 && i < instruction->count; i++) {
-        PyObject *array = PySequence_Fast_GET_ITEM(fast, i);
-        int slot = instruction->arguments[i].slot;
-        if (!is_ndarray(array) || !is_contiguous(array)) {
-            PyErr_SetString(PyExc_RuntimeError, "a host step must return contiguous ndarrays.");
-            status = -1;
-        } else {
-            slots[slot] = ndarray_data(array);
-            status = PyList_SetItem(owners, slot, Py_NewRef(array));
-        }
-    }
-    Py_DECREF(fast);
-    return status;
-}
-
-/* Calls a check whose flag is set, which raises its error. */
-static int raise_check(Program *program, Instruction *instruction, PyObject *owners) {
-    PyObject *result = call_host(program, instruction, owners);
-    if (result != NULL) {
-        Py_DECREF(result);
-        PyErr_SetString(PyExc_RuntimeError, "a check failed without an error; this is a bug in ingot.");
-    }
-    return -1;
+    return complete ? 0 : LOOP_INTERRUPTED;
 }
 
 /* Runs instructions up to `end`; -1 if one fails or is interrupted, which `run` records. */
@@ -139,12 +93,20 @@ static int run_instructions(Run *run, Py_ssize_t end) {
                 PyEval_RestoreThread(state);
                 state = NULL;
             }
-            status = fails ? raise_check(self, instruction, run->owners) : run_host(self, instruction, run->owners, run->slots);
+            status = fails ? ingot_raise_check(self, instruction, run->owners)
+                           : ingot_run_host(self, instruction, run->owners, run->slots);
         } else if (instruction->kind != CHECK && !(instruction->kept > 0 && run->has_panels[instruction->kept - 1])) {
             if (state == NULL && self->releases_gil)
                 state = PyEval_SaveThread();
-            status = run_native(run, instruction) ? 0 : -1;
+            status = run_native(run, instruction);
             ingot_make_progress();
+            if (status == LOOP_FAILED) {
+                if (state != NULL) {
+                    PyEval_RestoreThread(state);
+                    state = NULL;
+                }
+                status = ingot_run_instead(self, instruction, run->owners, run->slots);
+            }
         }
         if (times != NULL)
             times[2 * i + 1] = ingot_now();

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from ingot._native import NestedProgram
+from ingot._native import NativeRoutine, NestedProgram
 from ingot.compiler.forms.affine import size_of_extent
 from ingot.compiler.forms.nest.data import Buffer, Nest
 from ingot.compiler.forms.schedule import Schedule
@@ -37,6 +37,7 @@ __all__ = [
     "RaiseIf",
     "RunKernel",
     "RunNested",
+    "RunRoutine",
     "reach_of",
     "step_namer",
     "value_name",
@@ -174,7 +175,9 @@ class Nested(NamedTuple):
 
 @dataclass(eq=False)
 class RunNested:
-    """Runs a loop or branch in native code, which writes contiguous results."""
+    """Runs a loop or branch in native code, which writes contiguous results. If it fails, the op's
+    `evaluate` rule is called.
+    """
 
     steps: list[Step]
     nested: Nested
@@ -182,7 +185,11 @@ class RunNested:
     results: tuple[Location, ...]
     scratch: Location
     kind = "nested"
-    can_fail = False
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether a check or a routine in it may fail."""
+        return self.nested.program.can_fail
 
     @property
     def reads(self) -> list[Block]:
@@ -193,6 +200,34 @@ class RunNested:
     def writes(self) -> list[Block]:
         """The results, and scratch memory."""
         return [each.block for each in (*self.results, self.scratch)]
+
+
+@dataclass(eq=False)
+class RunRoutine:
+    """Runs the routine of an op, which reads contiguous operands and writes contiguous results. If
+    it fails, the op's `evaluate` rule is called.
+    """
+
+    steps: list[Step]
+    routine: NativeRoutine
+    sources: tuple[Location, ...]
+    results: tuple[Location, ...]
+    kind = "routine"
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether the routine may fail."""
+        return self.routine.can_fail
+
+    @property
+    def reads(self) -> list[Block]:
+        """The inputs."""
+        return [each.block for each in self.sources]
+
+    @property
+    def writes(self) -> list[Block]:
+        """The results."""
+        return [each.block for each in self.results]
 
 
 @dataclass(eq=False)
@@ -216,7 +251,7 @@ class RaiseIf:
         return []
 
 
-Instruction = RunKernel | Multiply | RunNested | CallHost | RaiseIf
+Instruction = RunKernel | Multiply | RunNested | RunRoutine | CallHost | RaiseIf
 
 
 @dataclass

@@ -19,6 +19,7 @@ from ingot.compiler.forms.nests import (
     Nests,
     RunKernel,
     RunNested,
+    RunRoutine,
     step_namer,
 )
 from ingot.compiler.forms.size import Number
@@ -228,6 +229,8 @@ def operands_of(each: Instruction) -> tuple[Location, ...]:
         return right, left, each.result
     if isinstance(each, RunNested):
         return (*each.sources, *each.results, each.scratch)
+    if isinstance(each, RunRoutine):
+        return (*each.sources, *each.results)
     if isinstance(each, CallHost):
         return tuple([Location(block, 0, ()) for block in each.results])
     return (each.flag,)

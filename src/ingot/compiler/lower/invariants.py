@@ -11,8 +11,9 @@ body without host steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import replace
+from typing import Any
 
 from ingot.compiler.forms.nest.data import Buffer
 from ingot.compiler.forms.nest.traversal import touched
@@ -26,9 +27,12 @@ from ingot.compiler.forms.nests import (
 )
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.options import Options
+from ingot.graph.numerics.routines import Routine, routine_of
+from ingot.graph.op import overrides
+from ingot.graph.outputs import Output
 from ingot.graph.roles import Control, Host, Tiled
 
-__all__ = ["has_host", "invariants_first", "nested_programs"]
+__all__ = ["has_host", "invariants_first", "nested_programs", "routines_of"]
 
 Range = tuple[Block, int, int]  # bytes of scratch memory
 
@@ -117,9 +121,28 @@ def nested_programs(steps: Iterable[Step], options: Options) -> dict[Step, Neste
     return {step: program for step, program in found.items() if program is not None}
 
 
-def has_host(steps: Iterable[Step], nested: dict[Step, Nested]) -> bool:
-    """Whether a step runs on the host: loops around it are not native."""
+def routines_of(steps: Iterable[Step], options: Options) -> dict[Step, Routine]:
+    """The native routines of ops without kernels; none with symbolic sizes."""
+    if options.sizes is not None:
+        return {}
+    found = {}
+    for step in steps:
+        kind: Any = type(step.op)
+        if isinstance(step.op, Host) and overrides(kind, "routine"):
+            specs = [(source.shape, source.dtype.numpy) for source in step.inputs]
+            routine = routine_of(step.op, *specs)
+            if routine is not None:
+                found[step] = routine
+    return found
+
+
+def has_host(steps: Iterable[Step], native: Container[Step]) -> bool:
+    """Whether a step runs on the host, being none of the `native` ones: loops around it are not
+    native.
+    """
     return any(
-        isinstance(step.op, Host) and not isinstance(step.op, Tiled) and step not in nested
+        isinstance(step.op, Host)
+        and not isinstance(step.op, (Tiled, Output))
+        and step not in native
         for step in steps
     )

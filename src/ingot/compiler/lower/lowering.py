@@ -20,6 +20,7 @@ from ingot.compiler.forms.nests import (
     RaiseIf,
     RunKernel,
     RunNested,
+    RunRoutine,
 )
 from ingot.compiler.forms.schedule import Group, Schedule
 from ingot.compiler.forms.size import provably_equal
@@ -33,9 +34,14 @@ from ingot.compiler.lower.cells import (
     written_parts,
 )
 from ingot.compiler.lower.fused import lower_group, read_across
-from ingot.compiler.lower.invariants import has_host, invariants_first, nested_programs
+from ingot.compiler.lower.invariants import (
+    has_host,
+    invariants_first,
+    nested_programs,
+    routines_of,
+)
 from ingot.compiler.lower.kernel import Lowered
-from ingot.compiler.lower.layout import layout_of_view
+from ingot.compiler.lower.layout import layout_of_view, passed_input, passes_inputs
 from ingot.compiler.lower.materialise import copy_of
 from ingot.compiler.lower.repeats import Repeats
 from ingot.compiler.options import Options
@@ -75,10 +81,11 @@ class _Lowering:
         self.repeats = Repeats() if options.sizes is None else None
         self.layout = layout_of_view if self.repeats is None else self.repeats.layout
         self.nested = nested_programs(tape.steps, options)
+        self.routines = routines_of(tape.steps, options)
         # inputs of a native loop's body, and views of them, that are the same in every iteration
         self.fixed: set[Step] = set()
         iteration = options.iteration if options.sizes is None else None
-        if iteration is not None and not has_host(tape.steps, self.nested):
+        if iteration is not None and not has_host(tape.steps, {*self.nested, *self.routines}):
             self.fixed = {*tape.inputs[iteration.varying :], *filter(_is_constant, tape.steps)}
         self.outputs: dict[Step, dict[int, Step]] = {}  # of a step with several, by their numbers
         for step in tape.steps:
@@ -134,10 +141,12 @@ class _Lowering:
             self._scatter(group)
         elif type(step.op) is Output:
             self._output(step)
-        elif _passes_inputs(step):
+        elif passes_inputs(step):
             pass  # its outputs alias its inputs
         elif step in self.nested:
             self._run_nested(step)
+        elif step in self.routines and not self._repeats_matrix(step):
+            self._run_routine(step)
         elif not self._product(group):
             self._host(step)
 
@@ -179,7 +188,7 @@ class _Lowering:
         """Locates one of several outputs: where the host stored it, or where the input is that it
         aliases.
         """
-        passed = _passed_input(step)
+        passed = passed_input(step)
         if passed is not None:
             self.locations[step] = self.locations[passed]
             return
@@ -435,6 +444,22 @@ class _Lowering:
             )
         )
 
+    def _repeats_matrix(self, step: Step) -> bool:
+        """Whether the matrices of a step are a broadcast one, which `evaluate` factorises once."""
+        source = step.inputs[0]
+        strides = self.locations[source].strides
+        return any(not step and n > 1 for n, step in zip(source.shape, strides, strict=True))
+
+    def _run_routine(self, step: Step) -> None:
+        """Lowers an op without a kernel to its native routine, which takes contiguous operands."""
+        results = self.kernel_results[step] = self._results(step)
+        for each in results:
+            self._there(each, Block("result", each.nbytes, each))
+        places = tuple([self.locations[each] for each in results])
+        native = self.routines[step].native
+        made = RunRoutine([step], native, self._contiguous_operands(step), places)
+        self.instructions.append(made)
+
     def _contiguous_operands(self, step: Step) -> tuple[Location, ...]:
         """Where the operands of a step are, or contiguous copies of them."""
         sources = [
@@ -473,19 +498,3 @@ def _takes_in_place(step: Step, source: Step) -> bool:
     if isinstance(step.op, Scatter):
         return step.inputs.index(source) == 0 and step.inputs.count(source) == 1
     return isinstance(step.op, Map)
-
-
-def _passes_inputs(step: Step) -> bool:
-    """Whether all outputs of a step with several outputs alias its inputs."""
-    op = step.op
-    return op is not None and op.several_outputs and op.passed_input(0) is not None
-
-
-def _passed_input(step: Step) -> Step | None:
-    """The input that an output aliases, if any."""
-    if not isinstance(step.op, Output) or not _passes_inputs(step.inputs[0]):
-        return None
-    whole = step.inputs[0]
-    assert whole.op is not None
-    number = whole.op.passed_input(step.op.index)
-    return None if number is None else whole.inputs[number]

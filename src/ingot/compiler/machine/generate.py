@@ -27,6 +27,7 @@ from ingot.compiler.forms.nests import (
     RaiseIf,
     RunKernel,
     RunNested,
+    RunRoutine,
 )
 from ingot.compiler.forms.plan import Plan, operands_of
 from ingot.compiler.forms.size import Number, is_symbolic
@@ -129,8 +130,12 @@ def generate(plan: Plan, options: Options) -> Executable:
             instructions.append(("kernel", next(codes), parts, grain, arguments))
         elif isinstance(each, Multiply):
             instructions.append(("gemm", each.product, arguments))
-        elif isinstance(each, RunNested):
-            instructions.append(("nested", each.nested.program, arguments))
+        elif isinstance(each, (RunNested, RunRoutine)):
+            native = each.nested.program if isinstance(each, RunNested) else each.routine
+            operands = _operands(each, plan) if each.can_fail else []
+            call = _call(each) if each.can_fail else None
+            instructions.append((each.kind, native, call, len(operands), arguments))
+            views += operands
         else:
             kind = "host" if isinstance(each, CallHost) else "check"
             operands = _operands(each, plan)
@@ -205,6 +210,8 @@ def _constants(plan: Plan) -> tuple[Any, ...]:
 
 # What is called in Python
 
+_Calling = CallHost | RaiseIf | RunNested | RunRoutine
+
 
 def _views(steps: Iterable[Step], locations: Iterable[Location], plan: Plan) -> list[View]:
     """The values of steps as arrays in the slots of a running program."""
@@ -215,14 +222,14 @@ def _views(steps: Iterable[Step], locations: Iterable[Location], plan: Plan) -> 
     return found
 
 
-def _operands(each: CallHost | RaiseIf, plan: Plan) -> list[View]:
+def _operands(each: _Calling, plan: Plan) -> list[View]:
     """The operands of a Python function."""
     (step,) = each.steps
-    sources = each.sources if isinstance(each, CallHost) else (each.value, each.flag)
+    sources = (each.value, each.flag) if isinstance(each, RaiseIf) else each.sources
     return _views(step.inputs, sources, plan)
 
 
-def _call(each: CallHost | RaiseIf) -> DeferredCall:
+def _call(each: _Calling) -> DeferredCall:
     """A Python function of those operands."""
     (step,) = each.steps
     op = _remade(step.op)

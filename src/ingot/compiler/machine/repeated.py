@@ -103,7 +103,7 @@ class _Body:
         inner = each.nested
         bodies = [body for body in inner.bodies if body is not None and not body.uses_constants]
         length = inner.length if inner.length >= 0 else None
-        if len(bodies) < len(inner.bodies) or (length or 0) > MAX_INNER_STEPS:
+        if len(bodies) < len(inner.bodies) or (length or 0) > MAX_INNER_STEPS or each.can_fail:
             return False
         steps = TYPICAL_WHILE_STEPS if length is None else max(length, 1)
         self.steps += steps * max(body.steps for body in bodies)

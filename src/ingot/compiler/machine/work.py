@@ -35,8 +35,8 @@ class KernelCode:
 
 @dataclass(eq=False)
 class Work:
-    """One instruction of a program: a "kernel", a "BLAS" call, a "nested" loop or branch, a "host"
-    step, or a "check".
+    """One instruction of a program: a "kernel", a "BLAS" call, a "nested" loop or branch, a
+    "routine", a "host" step, or a "check".
     """
 
     kind: str

@@ -23,6 +23,7 @@ from ingot.tuning import MAX_BLAS_STACK, MAX_BLAS_WORK, MIN_PRODUCT_THREAD_WORK
 
 __all__ = [
     "Layout",
+    "blas_address",
     "has_gemm",
     "is_small",
     "lapack_address",
@@ -61,7 +62,7 @@ def prepare_products() -> int:
             addresses = [ctypes.cast(library[name], ctypes.c_void_p).value for name in names]
             _native.use_blas(*(address or 0 for address in addresses))
             return np.iinfo(np.int64).max
-    found = [_address_in_scipy(routine) for routine in _ROUTINES]
+    found = [blas_address(routine) for routine in _ROUTINES]
     _native.use_blas(*found, 0, 0)
     return _SHORT_INTEGERS - 1
 
@@ -81,7 +82,10 @@ def lapack_address(routine: str) -> int:
     return _address(scipy_lapack().__pyx_capi__[routine])
 
 
-def _address_in_scipy(routine: str) -> int:
+@cache
+def blas_address(routine: str) -> int:
+    """The same of SciPy's BLAS, such as "strsm"."""
+    prepare_blas()
     return _address(scipy_blas().__pyx_capi__[routine])
 
 

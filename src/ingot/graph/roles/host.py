@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from ingot.graph.op import Op, no_rule
+
+if TYPE_CHECKING:
+    from ingot.graph.numerics.routines import Routine
 
 __all__ = ["Host"]
 
@@ -26,5 +29,11 @@ class Host(Op, role=True):
     def host_function(self) -> Callable[..., list[np.ndarray]] | None:
         """What compiled programs call instead of `evaluate`, where something is quicker: from the
         inputs to a list of contiguous results that share no memory with them.
+        """
+        return None
+
+    def routine(self, *inputs: Any) -> Routine | None:
+        """What compiled programs run without Python, for contiguous inputs of these shapes and
+        NumPy dtypes; None if there is nothing. Where it fails, they call `evaluate`.
         """
         return None

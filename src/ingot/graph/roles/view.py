@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ingot import _native
 from ingot.graph.op import Op, no_rule
@@ -31,6 +31,10 @@ class View(Op, role=True):
         The offset of the first element and the strides, in bytes; None if no strides can describe
         it.
         """
+
+    def interval(self, *inputs: Any) -> tuple[int, int] | None:
+        found: tuple[int, int] | None = inputs[0]
+        return found
 
     emit = no_rule("a view is index arithmetic of the loop that reads it")
 

@@ -45,6 +45,9 @@ __all__ = [
 ]
 
 
+Interval = tuple[int, int]
+
+
 class Add(Elementary):
     """Sum of two arrays; on bool, or."""
 
@@ -54,6 +57,9 @@ class Add(Elementary):
 
     def partials(self, out: array, x: array, y: array) -> tuple[Partial, Partial]:
         return 1, 1
+
+    def interval(self, x: Interval | None, y: Interval | None) -> Interval | None:
+        return None if x is None or y is None else (x[0] + y[0], x[1] + y[1])
 
 
 class Subtract(Elementwise):
@@ -69,6 +75,9 @@ class Subtract(Elementwise):
 
     def partials(self, out: array, x: array, y: array) -> tuple[Partial, Partial]:
         return 1, -1
+
+    def interval(self, x: Interval | None, y: Interval | None) -> Interval | None:
+        return None if x is None or y is None else (x[0] - y[1], x[1] - y[0])
 
     def emit(self, k: Kernel, x: Value, y: Value) -> Value:
         if k.dtype(x) is bool_:
@@ -89,6 +98,12 @@ class Multiply(Elementary):
 
     def partials(self, out: array, x: array, y: array) -> tuple[Partial, Partial]:
         return y, x
+
+    def interval(self, x: Interval | None, y: Interval | None) -> Interval | None:
+        if x is None or y is None:
+            return None
+        products = [a * b for a in x for b in y]
+        return min(products), max(products)
 
 
 class Divide(Elementary):
@@ -146,6 +161,12 @@ class FloorDivide(Elementwise):
             return None, None
         return lambda: 1 / y, lambda: -out / y
 
+    def interval(self, x: Interval | None, y: Interval | None) -> Interval | None:
+        if x is None or y is None or y[0] <= 0:
+            return None
+        quotients = [a // b for a in x for b in y]
+        return min(quotients), max(quotients)
+
     def emit(self, k: Kernel, x: Value, y: Value) -> Value:
         dtype = k.dtype(x)
         if dtype is bool_:
@@ -174,6 +195,9 @@ class Remainder(Elementwise):
 
     def partials(self, out: array, x: array, y: array) -> tuple[Partial, Partial]:
         return 1, lambda: -_floor_divide(x, y)
+
+    def interval(self, x: Interval | None, y: Interval | None) -> Interval | None:
+        return None if x is None or y is None or y[0] <= 0 else (0, y[1] - 1)
 
     def emit(self, k: Kernel, x: Value, y: Value) -> Value:
         if k.dtype(x) is bool_:

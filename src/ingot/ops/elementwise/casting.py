@@ -78,6 +78,9 @@ class AsType(Map):
     def vmap(self, size: int, batched: tuple[bool, ...], x: array) -> array:
         return apply(self, x)
 
+    def interval(self, x: tuple[int, int] | None) -> tuple[int, int] | None:
+        return x
+
     def emit(self, k: Kernel, x: Value) -> Value:
         return k.cast(x, self.dtype)
 

@@ -151,6 +151,9 @@ class Select(Elementwise):
             return None
         return _select(inputs[0], 0 if of_x is None else of_x, 0 if of_y is None else of_y)
 
+    def interval(self, condition: Any, x: Any, y: Any) -> tuple[int, int] | None:
+        return None if x is None or y is None else (min(x[0], y[0]), max(x[1], y[1]))
+
     def emit(self, k: Kernel, condition: Value, x: Value, y: Value) -> Value:
         return k.select(condition, x, y)
 

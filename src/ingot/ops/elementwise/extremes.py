@@ -31,6 +31,9 @@ class Maximum(Elementary):
     def partials(self, out: array, x: array, y: array) -> tuple[Partial, Partial]:
         return lambda: x > y, lambda: x <= y
 
+    def interval(self, x: Any, y: Any) -> tuple[int, int] | None:
+        return None if x is None or y is None else (max(x[0], y[0]), max(x[1], y[1]))
+
 
 class Minimum(Elementary):
     """The smaller of two elements; NaN if either is."""
@@ -41,6 +44,9 @@ class Minimum(Elementary):
 
     def partials(self, out: array, x: array, y: array) -> tuple[Partial, Partial]:
         return lambda: x < y, lambda: x >= y
+
+    def interval(self, x: Any, y: Any) -> tuple[int, int] | None:
+        return None if x is None or y is None else (min(x[0], y[0]), min(x[1], y[1]))
 
 
 _maximum = lift(Maximum())

@@ -18,12 +18,13 @@ from ingot.graph.dtype import complex64, float32
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.libraries import scipy_fft
 from ingot.graph.numerics.blocks import longest_axis
+from ingot.graph.numerics.routines import Routine, Spec, computed
 from ingot.graph.op import apply
 from ingot.graph.roles import Host
 from ingot.graph.shape import Shape, as_lengths, axes_tuple, normalize_axis, shape_text
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.comparison import where
-from ingot.ops.fft.passes import passes, run
+from ingot.ops.fft.passes import fourier_routine, passes
 from ingot.ops.reduce.axes import as_int
 from ingot.ops.shape.creation import arange
 from ingot.ops.shape.joining import roll
@@ -86,19 +87,23 @@ class FourierTransform(Host):
         return tuple(lengths), float32 if self.kind == "irfftn" else complex64
 
     def block_axis(self, x: np.ndarray) -> int | None:
-        if passes(self.kind, self.axes, self.lengths(x)) is not None:
+        if passes(self.kind, self.axes, self.lengths(x.shape)) is not None:
             return None  # the extension looks for signals itself
         return longest_axis(x.shape, *self.axes)
 
-    def lengths(self, x: np.ndarray) -> tuple[int, ...]:
+    def lengths(self, shape: Shape) -> tuple[int, ...]:
         """Those of the axes; of the last, where it is real."""
-        return (*(x.shape[axis] for axis in self.axes[:-1]), self.length)
+        return (*(shape[axis] for axis in self.axes[:-1]), self.length)
+
+    def routine(self, x: Spec) -> Routine | None:
+        steps = passes(self.kind, self.axes, self.lengths(x[0]))
+        return None if steps is None else fourier_routine(steps, x, self.norm)
 
     def evaluate(self, x: np.ndarray) -> Any:
-        lengths = self.lengths(x)
-        steps = passes(self.kind, self.axes, lengths)
-        if steps is not None:
-            return run(steps, x, self.norm)
+        found = computed(self, x)
+        if found is not None:
+            return found[0]
+        lengths = self.lengths(x.shape)
         threads = 1 if x.size < MIN_FFT_THREAD_ELEMENTS else _native.get_num_threads()
         transform = getattr(scipy_fft(), self.kind)
         return transform(x, lengths, self.axes, self.norm, workers=threads)

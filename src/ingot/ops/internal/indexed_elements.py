@@ -19,6 +19,7 @@ from ingot.graph.op import Op, no_rule
 from ingot.graph.roles import Check, Gather, Map, Reduce
 from ingot.graph.shape import Shape, size_of
 from ingot.ops.internal.accumulate import out_of_range
+from ingot.ops.internal.intervals import is_inside
 from ingot.ops.internal.positions import IN_PROGRAMS
 
 __all__ = [
@@ -50,6 +51,8 @@ def checked(build: Callable[..., Any], index: Any, length: int) -> Any:
     """An index in a compiled program that is used only after a bounds check of all of it."""
     if size_of(index.shape) == 0:
         return index  # no flag: nothing would compute it
+    if is_inside(index, length):
+        return index
     outside = build(IsOutside(length), index)
     if size_of(index.shape) > 1:
         outside = build(SomeOutside(tuple(range(len(index.shape)))), outside)

@@ -12,7 +12,7 @@ from ingot._native import Dtype
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import no_rule
 from ingot.graph.roles import Iota
-from ingot.graph.shape import Shape
+from ingot.graph.shape import Shape, size_of
 
 __all__ = ["IN_PROGRAMS", "Positions"]
 
@@ -39,6 +39,9 @@ class Positions(Iota):
 
     def infer(self) -> tuple[Shape, Dtype]:
         return self.shape, self.dtype
+
+    def interval(self) -> tuple[int, int]:
+        return 0, size_of([self.shape[axis] for axis in self.axes]) - 1
 
     def evaluate(self) -> np.ndarray:
         total = np.zeros((1,) * len(self.shape), np.int64)

@@ -5,41 +5,34 @@ Factors are those of LAPACK, including their signs.
 
 from __future__ import annotations
 
-from functools import partial as deferred
 from typing import Any
 
 import numpy as np
 
-from ingot import _native
 from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import uint32
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.libraries import prepare_blas, scipy_linalg
-from ingot.graph.numerics.blas import lapack_address
+from ingot.graph.numerics.routines import Routine, Spec, computed
 from ingot.graph.op import apply
 from ingot.graph.outputs import apply_multiple
-from ingot.graph.shape import Shape, shape_text, size_of
+from ingot.graph.shape import Shape, shape_text
 from ingot.ops.index.along_axis import take_along_axis
-from ingot.ops.linalg.linear_systems import lapack_name, lapack_routine, solve_with
+from ingot.ops.linalg.linear_systems import solve_with
 from ingot.ops.linalg.matrices import (
     MatrixOp,
-    by_matrix,
-    by_stack,
     cotangent_or_zeros,
     hermitian_part,
-    in_own_precision,
     lower_with_half_diagonal,
     require_matrices,
     require_square,
 )
-from ingot.ops.linalg.stacks import fits_lanes, is_stack, lu_of_stack, qr_of_stack
+from ingot.ops.linalg.routines import cholesky_routine, lu_routine, qr_routine
 from ingot.ops.products.contraction import matmul
 from ingot.ops.reduce.sorting import argsort
 from ingot.ops.shape.diagonals import eye, tril, triu
 from ingot.ops.shape.joining import concatenate
 from ingot.ops.shape.movement import matrix_transpose as transposed
-from ingot.tuning_linalg import MAX_FACTORED_LENGTH, MAX_LANE_LENGTH
 
 __all__ = ["cholesky", "lu", "lu_factor", "qr"]
 
@@ -57,19 +50,18 @@ class Cholesky(MatrixOp):
     def infer(self, x: array) -> tuple[Shape, Dtype]:
         return x.shape, x.dtype
 
+    def routine(self, x: Spec) -> Routine | None:
+        return cholesky_routine(x, self.upper)
+
     def evaluate(self, x: np.ndarray) -> Any:
-        prepare_blas()
-        try:
-            if x.ndim > 2 and x.size > 0 and x.shape[-1] <= MAX_LANE_LENGTH:
-                return _factors_of_stack(x, self.upper)
-            if not in_own_precision(x):
-                return np.linalg.cholesky(x, upper=self.upper)
-            cholesky = deferred(scipy_linalg().cholesky, lower=not self.upper, check_finite=False)
-            return by_matrix(cholesky, x)
-        except np.linalg.LinAlgError:
-            if self.upper:
-                return np.swapaxes(_semidefinite_factor(np.swapaxes(x, -1, -2)), -1, -2)
-            return _semidefinite_factor(x)
+        if x.size == 0:
+            return x
+        found = computed(self, x)
+        if found is not None:
+            return found[0]
+        if self.upper:
+            return np.swapaxes(_semidefinite_factor(np.swapaxes(x, -1, -2)), -1, -2)
+        return _semidefinite_factor(x)
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
         factor, of_factor = (
@@ -86,15 +78,6 @@ class Cholesky(MatrixOp):
         half = solve_with("lower", factor, hermitian_part(tangents[0]))
         change = factor @ lower_with_half_diagonal(solve_with("lower", factor, transposed(half)))
         return transposed(change) if self.upper else change
-
-
-def _factors_of_stack(x: np.ndarray, upper: bool) -> np.ndarray:
-    """Triangular factors of a stack of small matrices."""
-    matrices = np.ascontiguousarray(x).reshape(-1, *x.shape[-2:])
-    factors = np.empty_like(matrices)
-    if not _native.factorize_definite(matrices, factors, upper):
-        raise np.linalg.LinAlgError
-    return factors.reshape(x.shape)
 
 
 def _semidefinite_factor(x: np.ndarray) -> np.ndarray:
@@ -131,14 +114,12 @@ class QR(MatrixOp):
         *batch, _, columns = x.shape
         return (x.shape, x.dtype), ((*batch, columns, columns), x.dtype)
 
+    def routine(self, x: Spec) -> Routine | None:
+        return qr_routine(x)
+
     def evaluate(self, x: np.ndarray) -> Any:
-        prepare_blas()
-        if is_stack(x):
-            return qr_of_stack(x)
-        if in_own_precision(x):
-            decompose = deferred(scipy_linalg().qr, mode="economic", check_finite=False)
-            return by_matrix(decompose, x)
-        return tuple(by_stack(lambda block: tuple(np.linalg.qr(block)), x))
+        found = computed(self, x)
+        return tuple(np.linalg.qr(x)) if found is None else tuple(found)
 
     def vjp(
         self, cotangent: tuple[array | None, ...], out: tuple[array, ...], x: array
@@ -165,34 +146,6 @@ class QR(MatrixOp):
         return q @ (turn - inner) + scaled, triu((inner - turn) @ r)
 
 
-def _lu_of_matrix(x: np.ndarray) -> Any:
-    factors, pivots, _ = lapack_routine("getrf", x)(x)
-    rows = list(range(len(x)))  # the permutation of the rows
-    for position, other in enumerate(pivots.tolist()):
-        rows[position], rows[other] = rows[other], rows[position]
-    positions = np.empty(len(x), np.uint32)
-    positions[rows] = np.arange(len(x))
-    return factors, pivots.astype(np.uint32), positions
-
-
-def _lu_of_stack(x: np.ndarray) -> Any:
-    """The same for a stack of small matrices."""
-    if is_stack(x) and fits_lanes(x):
-        return lu_of_stack(x)
-    *batch, rows, columns = x.shape
-    count = size_of(batch)
-    # LAPACK is column-major
-    factors = np.swapaxes(x.reshape(count, rows, columns), -1, -2).copy()
-    pivots = np.empty((count, min(rows, columns)), np.uint32)
-    positions = np.empty((count, rows), np.uint32)
-    _native.factorize_matrices(lapack_address(lapack_name("getrf", x)), factors, pivots, positions)
-    return (
-        np.swapaxes(factors, -1, -2).reshape(x.shape),
-        pivots.reshape(*batch, -1),
-        positions.reshape(*batch, rows),
-    )
-
-
 class LU(MatrixOp):
     """Triangular factors of matrices with row exchanges.
 
@@ -207,11 +160,14 @@ class LU(MatrixOp):
         pivots = (*batch, min(rows, columns))
         return (x.shape, x.dtype), (pivots, uint32), ((*batch, rows), uint32)
 
+    def routine(self, x: Spec) -> Routine | None:
+        return lu_routine(x)
+
     def evaluate(self, x: np.ndarray) -> Any:
-        if x.ndim > 2 and x.size > 0 and max(x.shape[-2:]) <= MAX_FACTORED_LENGTH:
-            return _lu_of_stack(x)
-        if x.size > 0:
-            return by_matrix(_lu_of_matrix, x)
+        found = computed(self, x)
+        if found is not None:
+            return tuple(found)
+        assert x.size == 0, "real matrices have a routine"
         *batch, rows, columns = x.shape
         positions = np.broadcast_to(np.arange(rows, dtype=np.uint32), (*batch, rows))
         return x, np.zeros((*batch, min(rows, columns)), np.uint32), positions

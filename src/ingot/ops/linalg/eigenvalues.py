@@ -17,6 +17,7 @@ from ingot.graph.device import StreamLike
 from ingot.graph.dtype import complex64
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.libraries import prepare_blas, scipy_linalg
+from ingot.graph.numerics.routines import Routine, Spec, computed
 from ingot.graph.op import Op, apply
 from ingot.graph.outputs import apply_multiple
 from ingot.graph.shape import Shape
@@ -39,7 +40,7 @@ from ingot.ops.linalg.matrices import (
     require_finite,
     require_square,
 )
-from ingot.ops.linalg.stacks import eigen_of_stack, is_stack
+from ingot.ops.linalg.routines import eigen_routine
 from ingot.ops.shape.diagonals import diagonal
 
 __all__ = ["eig", "eigh", "eigvals", "eigvalsh"]
@@ -56,12 +57,16 @@ class SymmetricEigen(MatrixOp):
     def infer(self, x: array) -> tuple[tuple[Shape, Dtype], ...]:
         return (x.shape[:-1], real_dtype(x.dtype)), (x.shape, x.dtype)
 
+    def routine(self, x: Spec) -> Routine | None:
+        return eigen_routine(x, self.lower, True)
+
     def evaluate(self, x: np.ndarray) -> Any:
+        found = computed(self, x)
+        if found is not None:
+            return tuple(found)
         prepare_blas()
         require_finite("linalg.eigh", x)
         with raising("[linalg.eigh] did not converge."):
-            if is_stack(x):
-                return eigen_of_stack(x, self.lower, True)
             # MLX passes the matrix in column-major order to LAPACK: most signs are then the same.
             columns = np.swapaxes(x, -1, -2).conj()
             if in_own_precision(x):
@@ -111,12 +116,16 @@ class SymmetricEigenvalues(MatrixOp):
     def infer(self, x: array) -> tuple[Shape, Dtype]:
         return x.shape[:-1], real_dtype(x.dtype)
 
+    def routine(self, x: Spec) -> Routine | None:
+        return eigen_routine(x, self.lower, False)
+
     def evaluate(self, x: np.ndarray) -> Any:
+        found = computed(self, x)
+        if found is not None:
+            return found[0]
         prepare_blas()
         require_finite("linalg.eigvalsh", x)
         with raising("[linalg.eigvalsh] did not converge."):
-            if is_stack(x):
-                return eigen_of_stack(x, self.lower, False)
             if in_own_precision(x):
                 return by_matrix(_symmetric_solver(self.lower, values_only=True), x)
             triangle: Literal["L", "U"] = "L" if self.lower else "U"

@@ -6,7 +6,6 @@ for determinants.
 
 from __future__ import annotations
 
-from functools import partial as deferred
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +14,8 @@ from ingot._native import Dtype, array
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import complex64, float32, is_inexact, promote
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.libraries import prepare_blas, scipy_linalg
+from ingot.graph.libraries import prepare_blas
+from ingot.graph.numerics.routines import Routine, Spec, computed
 from ingot.graph.op import apply
 from ingot.graph.outputs import apply_multiple
 from ingot.graph.roles import Host
@@ -26,19 +26,11 @@ from ingot.ops.linalg.matrices import (
     FLOATS,
     MatrixOp,
     adjoint,
-    by_matrix,
     by_stack,
-    in_own_precision,
     raising,
     require_square,
 )
-from ingot.ops.linalg.stacks import (
-    determinants_of_stack,
-    fits_lanes,
-    is_stack,
-    log_determinants_of_stack,
-    solved_stack,
-)
+from ingot.ops.linalg.routines import determinant_routine, solve_routine, triangular_routine
 from ingot.ops.products.contraction import matmul
 from ingot.ops.reduce.reduction import sum
 from ingot.ops.shape.creation import ones_like
@@ -52,8 +44,6 @@ __all__ = [
     "cholesky_inv",
     "det",
     "inv",
-    "lapack_name",
-    "lapack_routine",
     "slogdet",
     "solve",
     "solve_triangular",
@@ -65,7 +55,12 @@ Triangle = Literal["all", "lower", "upper"]  # which elements of a matrix are re
 
 _OPPOSITE: dict[Triangle, Triangle] = {"all": "all", "lower": "upper", "upper": "lower"}
 _SINGULAR = "a matrix is singular: it has no inverse"
-_PREFIXES = {"f": "s", "d": "d", "F": "c", "D": "z"}  # of LAPACK's names, by NumPy's type codes
+
+
+def _within_numpy(triangle: Triangle, x: np.ndarray) -> np.ndarray:
+    if triangle == "all":
+        return x
+    return np.tril(x) if triangle == "lower" else np.triu(x)
 
 
 def _within(triangle: Triangle, x: array) -> array:
@@ -73,54 +68,6 @@ def _within(triangle: Triangle, x: array) -> array:
     if triangle == "all":
         return x
     return tril(x) if triangle == "lower" else triu(x)
-
-
-def lapack_routine(name: str, x: np.ndarray) -> Any:
-    """LAPACK's routine of that name for elements of the type of `x`."""
-    return getattr(scipy_linalg().lapack, lapack_name(name, x))
-
-
-def lapack_name(name: str, x: np.ndarray) -> str:
-    """LAPACK's name of a routine for elements of the type of `x`."""
-    return _PREFIXES[x.dtype.char] + name
-
-
-def _solution(triangle: Triangle, a: np.ndarray, b: np.ndarray) -> Any:
-    """The solutions for one matrix."""
-    if triangle == "all":
-        *_, solution, failure = lapack_routine("gesv", a)(a, b)
-    elif a.flags.f_contiguous:
-        solution, failure = lapack_routine("trtrs", a)(a, b, lower=triangle == "lower")
-    else:  # SciPy would copy it
-        solution, failure = lapack_routine("trtrs", a)(a.T, b, lower=triangle == "upper", trans=1)
-    if failure:
-        raise np.linalg.LinAlgError
-    return solution
-
-
-def _substituted(lower: bool, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Substitution for a stack of triangular matrices, a row of all of them at a time."""
-    if (np.diagonal(a, axis1=-2, axis2=-1) == 0).any():
-        raise np.linalg.LinAlgError
-    length = a.shape[-1]
-    solution = np.zeros(b.shape, b.dtype)
-    for row in range(length) if lower else reversed(range(length)):
-        known = slice(row) if lower else slice(row + 1, length)
-        sums = a[..., row : row + 1, known] @ solution[..., known, :]
-        solution[..., row, :] = (b[..., row, :] - sums[..., 0, :]) / a[..., row, row, None]
-    return solution
-
-
-def _many(x: np.ndarray) -> bool:
-    """Whether there are more matrices than rows in each."""
-    return bool(x.size > x.shape[-1] ** 3)
-
-
-def _triangular_inverse(lower: bool, x: np.ndarray) -> Any:
-    inverse, failure = lapack_routine("trtri", x)(x, lower=lower)
-    if failure:
-        raise np.linalg.LinAlgError
-    return np.tril(inverse) if lower else np.triu(inverse)
 
 
 @dataclass(frozen=True)
@@ -132,22 +79,18 @@ class Inverse(MatrixOp):
     def infer(self, x: array) -> tuple[Shape, Dtype]:
         return x.shape, x.dtype
 
+    def routine(self, x: Spec) -> Routine | None:
+        if self.triangle == "all":
+            return solve_routine(x, None)
+        return triangular_routine(x, None, self.triangle == "lower")
+
     def evaluate(self, x: np.ndarray) -> Any:
-        prepare_blas()
         if x.size == 0:
             return x
-        lower = self.triangle == "lower"
-        unit = np.broadcast_to(np.eye(x.shape[-1], dtype=x.dtype), x.shape)
-        with raising(f"[inv] {_SINGULAR}."):
-            if self.triangle != "all":
-                if _many(x):
-                    return _substituted(lower, x, unit)
-                return by_matrix(deferred(_triangular_inverse, lower), x)
-            if x.ndim > 2 and is_stack(x):
-                return solved_stack(x, None)
-            if not in_own_precision(x):
-                return by_stack(np.linalg.inv, x)
-            return by_matrix(deferred(_solution, "all"), x, unit)
+        found = computed(self, x)
+        if found is None:
+            raise RuntimeError(f"[inv] {_SINGULAR}.")
+        return found[0]
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
         return (-_within(self.triangle, adjoint(out) @ cotangent @ adjoint(out)),)
@@ -171,6 +114,11 @@ class Solve(Host):
     def infer(self, a: array, b: array) -> tuple[Shape, Dtype]:
         return b.shape, b.dtype
 
+    def routine(self, a: Spec, b: Spec) -> Routine | None:
+        if self.triangle == "all":
+            return solve_routine(a, b)
+        return triangular_routine(a, b, self.triangle == "lower")
+
     def evaluate(self, a: np.ndarray, b: np.ndarray) -> Any:
         prepare_blas()
         if b.size == 0:
@@ -181,14 +129,13 @@ class Solve(Host):
             flat = columns.reshape(len(columns), -1)
             solution = self.evaluate(a[(0,) * (a.ndim - 2)], flat)
             return np.moveaxis(solution.reshape(columns.shape), 0, -2)
-        with raising(f"[solve] {_SINGULAR}."):
-            if self.triangle == "all" and a.ndim > 2 and is_stack(a):
-                return solved_stack(a, b)
-            if self.triangle == "all" and not in_own_precision(a):
-                return by_stack(np.linalg.solve, a, b)
-            if self.triangle != "all" and _many(a):
-                return _substituted(self.triangle == "lower", a, b)
-            return by_matrix(deferred(_solution, self.triangle), a, b)
+        if a.dtype.kind == "c":
+            with raising(f"[solve] {_SINGULAR}."):
+                return by_stack(np.linalg.solve, _within_numpy(self.triangle, a), b)
+        found = computed(self, a, b)
+        if found is None:
+            raise RuntimeError(f"[solve] {_SINGULAR}.")
+        return found[0]
 
     def vjp(self, cotangent: array, out: array, a: array, b: array) -> tuple[Any, array]:
         of_b = apply(Solve(_OPPOSITE[self.triangle]), adjoint(a), cotangent)
@@ -241,10 +188,14 @@ class Det(MatrixOp):
     def infer(self, x: array) -> tuple[Shape, Dtype]:
         return x.shape[:-2], x.dtype
 
+    def routine(self, x: Spec) -> Routine | None:
+        return determinant_routine(x, False)
+
     def evaluate(self, x: np.ndarray) -> Any:
         prepare_blas()
-        if fits_lanes(x):
-            return determinants_of_stack(x).astype(x.dtype)
+        found = computed(self, x)
+        if found is not None:
+            return found[0]
         return np.asarray(np.linalg.det(x.astype(np.float64))).astype(x.dtype)
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
@@ -264,10 +215,15 @@ class SlogDet(MatrixOp):
     def infer(self, x: array) -> tuple[tuple[Shape, Dtype], ...]:
         return (x.shape[:-2], x.dtype), (x.shape[:-2], x.dtype)
 
+    def routine(self, x: Spec) -> Routine | None:
+        return determinant_routine(x, True)
+
     def evaluate(self, x: np.ndarray) -> Any:
         prepare_blas()
-        found = log_determinants_of_stack if fits_lanes(x) else np.linalg.slogdet
-        parts = found(x.astype(np.float64, copy=False))
+        found = computed(self, x)
+        if found is not None:
+            return tuple(found)
+        parts = np.linalg.slogdet(x.astype(np.float64, copy=False))
         return tuple(np.asarray(part).astype(x.dtype) for part in parts)
 
     def vjp(

@@ -18,6 +18,7 @@ from ingot.graph.device import StreamLike
 from ingot.graph.dtype import complex64
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.libraries import prepare_blas, scipy_linalg
+from ingot.graph.numerics.routines import Routine, Spec, computed
 from ingot.graph.op import Op, apply
 from ingot.graph.outputs import apply_multiple
 from ingot.graph.shape import Shape
@@ -37,7 +38,7 @@ from ingot.ops.linalg.matrices import (
     require_finite,
     require_matrices,
 )
-from ingot.ops.linalg.stacks import is_stack, svd_of_stack
+from ingot.ops.linalg.routines import svd_routine
 from ingot.ops.shape.diagonals import diagonal
 from ingot.ops.shape.joining import concatenate
 from ingot.ops.shape.movement import matrix_transpose as transposed
@@ -48,13 +49,14 @@ _FAILURE = "[linalg.svd] did not converge."
 
 
 def _decomposed(x: np.ndarray, full: bool) -> Any:
+    found = computed(_FULL if full else _REDUCED, x)
+    if found is not None:
+        return tuple(found)
     prepare_blas()
     require_finite("linalg.svd", x)
     # MLX passes the matrix in column-major order to LAPACK: most signs are then the same.
     columns = np.swapaxes(x, -1, -2)
     with raising(_FAILURE):
-        if is_stack(x):
-            return svd_of_stack(x, "A" if full else "S")
         if in_own_precision(x):
             decompose = deferred(scipy_linalg().svd, full_matrices=full, check_finite=False)
             right, values, left = by_matrix(decompose, columns)
@@ -81,6 +83,9 @@ class SVD(MatrixOp):
         left = (*batch, rows, rows if self.full else common)
         right = (*batch, columns if self.full else common, columns)
         return (left, x.dtype), ((*batch, common), real_dtype(x.dtype)), (right, x.dtype)
+
+    def routine(self, x: Spec) -> Routine | None:
+        return svd_routine(x, "A" if self.full else "S")
 
     def evaluate(self, x: np.ndarray) -> Any:
         return _decomposed(x, self.full)
@@ -195,12 +200,16 @@ class SingularValues(MatrixOp):
         *batch, rows, columns = x.shape
         return (*batch, min(rows, columns)), real_dtype(x.dtype)
 
+    def routine(self, x: Spec) -> Routine | None:
+        return svd_routine(x, "N")
+
     def evaluate(self, x: np.ndarray) -> Any:
+        found = computed(self, x)
+        if found is not None:
+            return found[0]
         prepare_blas()
         require_finite("linalg.svd", x)
         with raising(_FAILURE):
-            if is_stack(x):
-                return svd_of_stack(x, "N")
             if in_own_precision(x):
                 return by_matrix(deferred(scipy_linalg().svdvals, check_finite=False), x)
             return by_stack(deferred(np.linalg.svd, compute_uv=False), x)

@@ -17,9 +17,10 @@ from ingot._native import Dtype, array, scan_rows, wrap
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import bool_, float32, from_numpy, int32, is_inexact
 from ingot.graph.lazy_dataclass import dataclass
+from ingot.graph.numerics.routines import Routine, RoutineBuilder, Spec
 from ingot.graph.op import apply
 from ingot.graph.roles import Host, Scan
-from ingot.graph.shape import Shape, normalize_axis
+from ingot.graph.shape import Shape, normalize_axis, size_of
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.comparison import where
 from ingot.ops.elementwise.complex_numbers import conj
@@ -145,6 +146,22 @@ class _Cumulative(Scan, abstract=True):
         if not self.scanned(source, target):
             target[...] = self.accumulate(source)
         return out.reshape(x.shape).astype(x.dtype, copy=False)
+
+    def routine(self, x: Spec) -> Routine | None:
+        shape, dtype = x
+        known, kind = from_numpy(dtype), KINDS.index(self.step)
+        if known is None or size_of(shape) == 0 or work_dtype(dtype) != dtype:
+            return None
+        one = np.ones((1, 1, 1), dtype)
+        if not scan_rows(known, kind, one, one.copy()):
+            return None
+        builder = RoutineBuilder([x], [x])
+        start = builder.constant(np.array(self.start(dtype), dtype))
+        places = (*builder.inputs, *builder.results, start)
+        lengths = (size_of(shape[: self.axis]), shape[self.axis], size_of(shape[self.axis + 1 :]))
+        numbers = (known.number, kind, *lengths, int(self.reverse), int(self.inclusive))
+        builder.call("scan", places, numbers)
+        return builder.done()
 
     def scanned(self, source: np.ndarray, target: np.ndarray) -> bool:
         """Whether native code has filled the target with the scan along the middle axis."""

@@ -15,12 +15,13 @@ import numpy as np
 
 from ingot._native import Dtype, array, promote, wrap
 from ingot.graph.device import StreamLike
-from ingot.graph.dtype import float32, is_inexact, uint32
+from ingot.graph.dtype import float32, float64, from_numpy, int32, int64, is_inexact, uint32
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.numerics.blocks import longest_axis
+from ingot.graph.numerics.routines import Routine, RoutineBuilder, Spec
 from ingot.graph.op import Op, apply, zero_jvp, zero_vjp
 from ingot.graph.roles import Host
-from ingot.graph.shape import Shape, normalize_axis, shape_text
+from ingot.graph.shape import Shape, normalize_axis, shape_text, size_of
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.comparison import isnan, where
 from ingot.ops.index.along_axis import take_along_axis
@@ -202,6 +203,9 @@ class ArgPartition(_Order):
         return part_of_partition(self.kth, self.axis, True, view, shape)
 
 
+_SEARCHED = (float32, float64, int32, uint32, int64)  # dtypes that the call "search" takes
+
+
 @dataclass(frozen=True)
 class SearchSorted(Host):
     """Where values belong in sequences sorted along the last axis.
@@ -213,6 +217,17 @@ class SearchSorted(Host):
 
     def infer(self, sequence: array, values: array) -> tuple[Shape, Dtype]:
         return values.shape, uint32
+
+    def routine(self, sequence: Spec, values: Spec) -> Routine | None:
+        (*batch, length), dtype = sequence
+        known, count = from_numpy(dtype), size_of(values[0][len(batch) :])
+        is_empty = 0 in (size_of(sequence[0]), size_of(values[0]))
+        if known not in _SEARCHED or is_empty or min(length, count) >= MIN_SORTED_LOOKUPS:
+            return None
+        builder = RoutineBuilder([sequence, values], [(values[0], uint32.numpy)])
+        numbers = (known.number, size_of(batch), length, count, int(self.side == "right"))
+        builder.call("search", (*builder.inputs, *builder.results), numbers)
+        return builder.done()
 
     def evaluate(self, sequence: np.ndarray, values: np.ndarray) -> np.ndarray:
         sequence, values = without_bfloat16(sequence), without_bfloat16(values)

@@ -126,6 +126,12 @@ class Counted(Map):
     def infer(self, position: array) -> tuple[Shape, Dtype]:
         return position.shape, self.dtype
 
+    def interval(self, position: Any) -> tuple[int, int] | None:
+        if not is_integer(self.dtype) or position is None:
+            return None
+        ends = [int(self.start) + int(self.step) * end for end in position]
+        return min(ends), max(ends)
+
     def evaluate(self, position: np.ndarray) -> np.ndarray:
         every = Arange(self.start, self.step, int(position.max(initial=-1)) + 1, self.dtype)
         return every.evaluate()[position]

@@ -20,6 +20,7 @@ KINDS = {
     "kernel": "compiled loops",
     "BLAS": "products of matrices",
     "host": "steps of a program that NumPy or SciPy does",
+    "routine": "linear algebra, Fourier transforms, scans and searches in native code",
     "check": "whether indices are within their axes",
     "nested": "loops and branches in the bodies of native loops",
     "op": "ops evaluated one by one",

@@ -1,8 +1,8 @@
 """Runs loops: bodies are compiled to programs, and the loop around them is native code.
 
-If all instructions of a body are native (kernels, products and checks), a loop in C runs it and
-updates the addresses of carries, slices and ys at each step. A body with host steps is run from
-Python, and so is one of which a check fails, to raise its error.
+If all instructions of a body are native (kernels, products, routines and checks), a loop in C runs
+it and updates the addresses of carries, slices and ys at each step. A body with host steps is run
+from Python, and so is one of which a check or a routine fails, to raise its error.
 """
 
 from __future__ import annotations
@@ -303,7 +303,7 @@ def _nested(
         if not isinstance(body, Body) or body.guards is not None:
             return None
         executable = _program(body, iteration, numerics).executable
-        if not executable.native.can_nest:
+        if not executable.native.can_loop:
             return None
         executables.append(executable)
     natives = tuple([each.native for each in executables])
