@@ -192,17 +192,16 @@ MAX_UNROLLED_ROW = 26
 # hide it anyway, and unrolling would only add code. sum_rows, sum_all, layer_norm_rows.
 MAX_UNROLLED_INSTRUCTIONS = 16
 UNROLLED_COPIES = 4
-# Bytes of all lanes beyond which the loop is not unrolled: the keys of argmax in 128 lanes are 16
-# vectors. Measured, one thread, 1024 x 4096 and 100 x 777: argmax takes 0.93 to 0.99 times as long
-# and compiles in 0.4 times; with 64 lanes of keys and rows of 300, 1.15 times as long.
-# odd_max_rows_1023x4097.
+# Bytes of all lanes beyond which the loop is not unrolled, where they are combined and where they
+# are read. LLVM mixes the reads of its copies, and prefetching loses track: maxima of 1023 x 4097
+# float32 take 1.7 times as long if reads of 512 bytes are unrolled. The keys of argmax in 128 lanes
+# are 16 vectors: 1024 x 4096 take 0.93 to 0.99 times as long and compile in 0.4 times; with 64
+# lanes of keys and rows of 300, 1.15 times as long. odd_max_rows_1023x4097.
 MAX_UNROLLED_BYTES = 512
+MAX_UNROLLED_LOADS = 256
 # Bytes of strided elements that are packed on the stack before they are reduced: the size of L1.
 # odd_sum_rows_1023x4097_strided.
 MAX_PACKED_BYTES = 1 << 15
-# Lanes of maxima and minima, which may be combined in any order: 1024 rows of 4096 on a busy core
-# take 521 us with 32 lanes, 343 with 64, 306 with 128. max_rows, max_all.
-ORDERLESS_LANES = 128
 # Bytes of a row that may be kept on the stack for later passes, as a softmax keeps its
 # exponentials: the size of L1. Longer rows are rematerialised. softmax_rows, layer_norm_rows.
 MAX_KEPT_ROW_BYTES = 1 << 15
@@ -230,6 +229,13 @@ MIN_COLUMN_TILES = 8
 # us, but LLVM 150 ms longer. The same holds for sums of half types (1023 x 4097 of float16: 183
 # instead of 256 us). Maxima, whose code is short, always do: 82 instead of 99 us. max_columns.
 MIN_SPLIT_COLUMN_ELEMENTS = 1 << 19
+# Bytes of all lanes of columns whose rows are adjacent in memory up to which rows are added as
+# runs, however few columns they have, and runs per iteration, which are as many streams of reads.
+# On one thread, before and after: sums of 20,000 x 7 42 and 7.6 us, of 65,536 x 33 196 and 110, of
+# float16 20,000 x 33 106 and 29, variances of 20,000 x 33 315 and 76; with 2 or 8 runs 0.96 to 1.12
+# times as long. odd_sum_columns_1023x7.
+MAX_FLAT_LANES_BYTES = 1 << 14
+RUNS_PER_LOOP = 4
 # Lanes that one loop combines: LLVM's time is quadratic in the pointers of a loop. More lanes would
 # save iterations of a loop that is short anyway. sum_columns, first_call_cold.
 LANES_PER_LOOP = 8
@@ -247,7 +253,7 @@ ROWS_PER_LOOP = 8
 # than to run. odd_sum_columns_7x1023.
 MAX_UNROLLED_COLUMN_STEPS = 64
 # A reduction is split into partial ones, which takes a second pass, unless tiles of columns keep
-# all threads busy or one thread is fast enough anyway. sum_columns, odd_sum_columns_4097x7.
+# all threads busy or one thread is fast enough anyway. sum_columns, odd_sum_columns_1023x7.
 MIN_UNSPLIT_TILES = 64
 MAX_UNSPLIT_ELEMENTS = 1 << 16
 

@@ -9,9 +9,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ingot._native import Dtype
+from ingot.compiler.forms.nest.words import RANKS, rank_offset
 from ingot.compiler.llvm import mathlib
-from ingot.compiler.llvm.code import Register, literal, literal_value
-from ingot.compiler.llvm.conversions import Conversions, Element, is_unsigned, register_type
+from ingot.compiler.llvm.code import Register, lane_type, literal, literal_value
+from ingot.compiler.llvm.conversions import (
+    Conversions,
+    Element,
+    is_unsigned,
+    memory_type,
+    register_type,
+)
 from ingot.compiler.llvm.extremes import extreme
 from ingot.graph.deferred import Deferred
 from ingot.graph.dtype import bool_, complex64, float16, float32, int32, is_inexact, uint32
@@ -266,6 +274,31 @@ class LLVMKernel(Conversions):
 
     def from_bits(self, x: Element) -> Element:
         return Element(self.code.convert("bitcast", x.register, "float"), float32)
+
+    def rank(self, x: Element, order: str) -> Element:
+        code, type = self.code, RANKS[x.dtype]
+        bits = code.convert("bitcast", self.in_memory(x), f"i{8 * x.dtype.size}")
+        flipped = code.binary("or", self._sign(bits), self._top(bits))
+        ordered = code.binary("xor", bits, flipped)
+        offset = code.constant(rank_offset(x.dtype, order), bits)
+        return Element(code.binary("add", ordered, offset), type)
+
+    def from_rank(self, x: Element, parameters: tuple[Dtype, str]) -> Element:
+        code, (dtype, order) = self.code, parameters
+        offset = code.constant(rank_offset(dtype, order), x.register)
+        ordered = code.binary("sub", x.register, offset)
+        # the top bit is set where the number has no sign
+        inverted = code.binary("xor", self._sign(ordered), code.constant(-1, ordered))
+        bits = code.binary("xor", ordered, code.binary("or", inverted, self._top(ordered)))
+        return self.from_memory(code.convert("bitcast", bits, memory_type(dtype)), dtype)
+
+    def _sign(self, bits: Register) -> Register:
+        """The top bit in all bits."""
+        width = int(lane_type(bits.type)[1:])
+        return self.code.binary("ashr", bits, self.code.constant(width - 1, bits))
+
+    def _top(self, bits: Register) -> Register:
+        return self.code.constant(1 << int(lane_type(bits.type)[1:]) - 1, bits)
 
     def lookup(self, x: Element, table: tuple[float, ...]) -> Element:
         return Element(tables.lookup(self.code, x.register, table), float32)

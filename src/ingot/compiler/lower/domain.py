@@ -13,10 +13,10 @@ import numpy as np
 
 from ingot._native import Dtype
 from ingot.compiler.forms.schedule import Group, elementwise_inputs
-from ingot.compiler.forms.size import provably_equal
+from ingot.compiler.forms.size import is_symbolic, provably_equal
 from ingot.compiler.forms.tape import Step
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.numerics.reduction_order import inner_axes
+from ingot.graph.numerics.reduction_order import LANES, inner_axes
 from ingot.graph.roles import Gather, Iota, Reduce, View
 from ingot.graph.shape import size_of
 from ingot.tuning import CACHE_LINE, MIN_INNER_COLUMNS
@@ -107,7 +107,8 @@ def operands_of(
     spread = [_over_domain(shape, strides, group) for _, shape, strides in rows]
     in_memory = len(rows) - len(iotas)
     jumps = [_over_domain(step.shape, _jumps(step, strides_of), group) for step in gathers]
-    order = _natural_order(group, [*spread[:in_memory], *jumps])
+    runs = [] if gathers or iotas else spread[: len(reads)]
+    order = _natural_order(group, [*spread[:in_memory], *jumps], runs)
     domain, collapsed, offsets = _collapsed(group, order, spread, in_memory, boundaries, apart)
     operands = iter(
         Operand(step, argument if argument < in_memory else None, step.dtype, strides, offset)
@@ -240,11 +241,14 @@ def _over_domain(shape: tuple[int, ...], strides: tuple[int, ...], group: Group)
     return tuple(0 if axis in reduced else next(kept) for axis in range(len(group.domain)))
 
 
-def _natural_order(group: Group, strides: list[tuple[int, ...]]) -> list[int]:
+def _natural_order(
+    group: Group, strides: list[tuple[int, ...]], runs: list[tuple[int, ...]]
+) -> list[int]:
     """The axes of a group's domain in the order in which reductions traverse them: by decreasing
     stride. The reduced axes stay innermost where rows are traversed a second time with their
-    results, and where the kept axes are too short for vectors. Maps keep their order, which is that
-    of their outputs.
+    results, and where the kept axes are too short for vectors, unless operands, with strides
+    `runs`, have whole rows of them next to each other. Maps keep their order, which is that of
+    their outputs.
     """
     axes = list(range(len(group.domain)))
     if group.reduced is None:
@@ -261,11 +265,29 @@ def _natural_order(group: Group, strides: list[tuple[int, ...]]) -> list[int]:
     while (
         order[-1] not in reduced
         and group.domain[order[-1]] < MIN_INNER_COLUMNS
+        and not _are_runs(group, order, runs)
         and all(abs(each[order[-2]]) < CACHE_LINE for each in strides)
     ):
         first = next(position for position, axis in enumerate(order) if axis in reduced)
         order.insert(first, order.pop())
     return order
+
+
+def _are_runs(group: Group, order: list[int], runs: list[tuple[int, ...]]) -> bool:
+    """Whether the last axis and the one before it, which is reduced, are a single axis of what is
+    read, except for rows that are all the same, and nothing but the results of reductions is
+    written.
+    """
+    row, column = order[-2:]
+    size = size_of(group.domain)
+    return (
+        any(each[row] for each in runs)
+        and row in (group.reduced or ())
+        and not is_symbolic(size)
+        and group.domain[row] >= LANES
+        and all(each[row] in (0, each[column] * group.domain[column]) for each in runs)
+        and all(size_of(step.shape) != size for step in group.outputs)
+    )
 
 
 def _forward(

@@ -45,6 +45,8 @@ class Reduce(Op, role=True):
     axes: Shape
     identity: ClassVar[float]  # the identity of `combine`; inf: the dtype's extreme value
     sums: ClassVar[bool] = False  # partial results are kept in higher precision
+    # `combine` takes the larger ("largest") or the smaller ("smallest") of two values
+    order: ClassVar[str] = ""
 
     @abstractmethod
     def combine(self, k: Kernel, a: Value, b: Value) -> Value:

@@ -54,6 +54,7 @@ class Max(_Extreme):
 
     axes: tuple[int, ...]
     identity = -math.inf
+    order = "largest"
 
     def evaluate(self, x: np.ndarray) -> np.ndarray:
         found = extreme(without_bfloat16(x), self.axes, np.maximum)
@@ -72,6 +73,7 @@ class Min(_Extreme):
 
     axes: tuple[int, ...]
     identity = math.inf
+    order = "smallest"
 
     def evaluate(self, x: np.ndarray) -> np.ndarray:
         found = extreme(without_bfloat16(x), self.axes, np.minimum)

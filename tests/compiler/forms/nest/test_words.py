@@ -7,7 +7,16 @@ import pytest
 from ingot.compiler.forms.nest.data import Apply, Constant
 from ingot.compiler.forms.nest.words import WORDS, arity, instructions, operand_dtypes, result_dtype
 from ingot.graph import kernel
-from ingot.graph.dtype import bool_, complex64, float32, int32, int64, uint32
+from ingot.graph.dtype import (
+    bool_,
+    complex64,
+    float16,
+    float32,
+    int32,
+    int64,
+    uint16,
+    uint32,
+)
 
 X, Z, N = Constant(float32, 0), Constant(complex64, 0), Constant(int32, 0)
 
@@ -29,6 +38,8 @@ def test_every_word_of_the_vocabulary_is_a_word_of_nests() -> None:
         ("fused_multiply_add", 3),
         ("dot_bytes", 3),
         ("lookup", 1),
+        ("rank", 1),
+        ("from_rank", 1),
     ],
 )
 def test_arity(word: str, count: int) -> None:
@@ -44,6 +55,8 @@ def test_dtypes_of_results() -> None:
     assert result_dtype("cast", (X,), int64) is int64
     assert result_dtype("bits", (X,)) is uint32
     assert result_dtype("complex", (X, X)) is complex64
+    assert result_dtype("rank", (Constant(float16, 0),), "largest") is uint16
+    assert result_dtype("from_rank", (Constant(uint16, 0),), (float16, "largest")) is float16
 
 
 def test_dtypes_of_operands() -> None:

@@ -38,7 +38,7 @@ from ingot.compiler.forms.nest.data import (
     Value,
     When,
 )
-from ingot.compiler.forms.nest.words import ALIKE, DTYPES, OWN, result_dtype
+from ingot.compiler.forms.nest.words import ALIKE, DTYPES, OWN, RANKS, result_dtype
 from ingot.compiler.forms.size import is_symbolic
 from ingot.graph.dtype import (
     bfloat16,
@@ -100,6 +100,14 @@ class Words:
     def lookup(self, x: Value, table: tuple[float, ...]) -> Value:
         """Looks up the lowest four bits of each value in a table of sixteen float32."""
         return self._builder.apply(Apply(float32, "lookup", (x,), table))
+
+    def rank(self, x: Value, order: str) -> Value:
+        """The rank of a floating-point number, by `order` "largest" or "smallest"."""
+        return self._builder.apply(Apply(RANKS[x.dtype], "rank", (x,), order))
+
+    def from_rank(self, x: Value, dtype: Dtype, order: str) -> Value:
+        """The number of a dtype that has a rank."""
+        return self._builder.apply(Apply(dtype, "from_rank", (x,), (dtype, order)))
 
     def rotate_left(self, x: Value, count: int) -> Value:
         """Rotates the bits of a value to the left."""

@@ -39,6 +39,7 @@ from ingot.compiler.forms.nest.data import (
     Value,
     When,
 )
+from ingot.compiler.forms.nest.words import RANKS, rank_offset
 from ingot.graph.dtype import bfloat16, bool_, float16
 from ingot.graph.libraries import scipy_special
 from ingot.graph.numerics.casts import converted
@@ -245,6 +246,10 @@ class _Run:
             bits, count = 8 * dtype.size, value.parameter
             x = int(operands[0])
             return dtype.numpy.type((x << count | x >> (bits - count)) & ((1 << bits) - 1))
+        if value.word == "rank":
+            return _rank(operands[0], dtype, value.parameter)[()]
+        if value.word == "from_rank":
+            return _from_rank(operands[0], *value.parameter)
         if value.word == "lookup":
             return np.array(value.parameter, np.float32)[np.asarray(operands[0]) & 15]
         if value.word in _WHOLE and dtype.numpy != _kind(dtype):
@@ -253,6 +258,20 @@ class _Run:
         found = (function or _WORDS[value.word])(*operands)
         kind = _kind(value.dtype)
         return found if found.dtype == kind else np.asarray(found).astype(kind)[()]
+
+
+def _rank(x: Any, dtype: Dtype, order: str) -> np.ndarray:
+    kind = RANKS[dtype].numpy.type
+    bits = np.asarray(x).astype(dtype.numpy).view(kind)
+    top = kind(1 << (8 * dtype.size - 1))
+    return np.where(bits & top, ~bits, bits | top) + kind(rank_offset(dtype, order))
+
+
+def _from_rank(x: Any, dtype: Dtype, order: str) -> Any:
+    kind = RANKS[dtype].numpy.type
+    bits = np.asarray(x) - kind(rank_offset(dtype, order))
+    top = kind(1 << (8 * dtype.size - 1))
+    return _computed(np.where(bits & top, bits ^ top, ~bits).view(dtype.numpy), dtype)[()]
 
 
 _EXECUTE: dict[type, Callable[[_Run, Any], None]] = {

@@ -325,8 +325,11 @@ class _Printer:
             return f"-{self._text(operands[0], _ATOM - 1)}", _ATOM - 1
         word = value.dtype.name if value.word in ("cast", "taken_for") else value.word
         inside = [self._text(operand) for operand in operands]
-        if value.word in ("rotate_left", "lookup"):
+        if value.word in ("rotate_left", "lookup", "rank"):
             inside.append(str(value.parameter))
+        if value.word == "from_rank":
+            dtype, order = value.parameter
+            inside += [dtype.name, order]
         return f"{word}({', '.join(inside)})", _ATOM
 
     def _element(self, buffer: Buffer, index: Indices) -> str:

@@ -7,23 +7,36 @@ result.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from ingot._native import Dtype
 from ingot.compiler.forms.nest.data import Apply, Value
 from ingot.graph import kernel
-from ingot.graph.dtype import bfloat16, bool_, complex64, float16, float32, int32, uint32
+from ingot.graph.dtype import (
+    bfloat16,
+    bool_,
+    complex64,
+    float16,
+    float32,
+    float64,
+    int32,
+    uint16,
+    uint32,
+    uint64,
+)
 
 __all__ = [
     "ALIKE",
     "DOTS",
     "DTYPES",
     "OWN",
+    "RANKS",
     "WORDS",
     "arity",
     "instructions",
     "is_function",
     "operand_dtypes",
+    "rank_offset",
     "result_dtype",
 ]
 
@@ -44,19 +57,26 @@ DOTS = {"dot_bfloat16": float32, "dot_bytes": int32}
 # `from_bits` reinterprets a uint32 as a float32. `lookup` indexes a table of sixteen float32, its
 # parameter, with the lowest four bits of a uint32.
 OWN = {**DOTS, "from_bits": float32}
-WORDS = (*ALIKE, *DTYPES, *_OTHERS, *OWN, "lookup", "rounded", "taken_for")
+# `rank` maps floating-point numbers to unsigned integers in the same order, with -0 below +0. NaNs
+# of both signs are above all numbers if its parameter is "largest", and below if "smallest", so
+# that the largest or smallest rank is that of a NaN if there is one. `from_rank` is its inverse,
+# with the dtype as one more parameter.
+RANKS = {float16: uint16, bfloat16: uint16, float32: uint32, float64: uint64}
+_MANTISSA = {float16: 10, bfloat16: 7, float32: 23, float64: 52}  # bits
+WORDS = (*ALIKE, *DTYPES, *_OTHERS, *OWN, "lookup", "rank", "from_rank", "rounded", "taken_for")
 # Numbers of operands: those of the vocabulary's methods, less parameters that are not values.
 _ARITIES = {word: getattr(kernel.Kernel, word).__code__.co_argcount - 1 for word in kernel.WORDS}
 _ARITIES |= {"cast": 1, "rotate_left": 1, "rounded": 1, "taken_for": 1, **dict.fromkeys(DOTS, 3)}
-_ARITIES |= {"from_bits": 1, "lookup": 1}
+_ARITIES |= {"from_bits": 1, "lookup": 1, "rank": 1, "from_rank": 1}
 
 
 # Words that become one or a few instructions. Others are functions of dozens of instructions.
 _SHORT = frozenset(
     "absolute add bits bitwise_and bitwise_invert bitwise_or bitwise_xor cast ceil complex "
-    "conjugate divide equal floor from_bits fused_multiply_add greater greater_equal imag largest "
-    "left_shift less less_equal lookup maximum minimum multiply negative not_equal real "
-    "right_shift rotate_left round rounded rsqrt select smallest sqrt subtract taken_for".split()
+    "conjugate divide equal floor from_bits from_rank fused_multiply_add greater greater_equal "
+    "imag largest left_shift less less_equal lookup maximum minimum multiply negative not_equal "
+    "rank real right_shift rotate_left round rounded rsqrt select smallest sqrt subtract "
+    "taken_for".split()
 )
 _LONG = 30  # instructions of such a function; an exponential has about as many
 _HALF_CONVERSION = 10  # instructions that round to half precision
@@ -87,9 +107,21 @@ def result_dtype(word: str, operands: Sequence[Value], parameter: Any = None) ->
         return operands[1].dtype
     if word == "lookup":
         return float32
+    if word == "rank":
+        return RANKS[operands[0].dtype]
+    if word == "from_rank":
+        return cast(Dtype, parameter[0])
     if word == "absolute":
         return float32 if operands[0].dtype is complex64 else operands[0].dtype
     return DTYPES.get(word) or OWN.get(word) or operands[0].dtype
+
+
+def rank_offset(dtype: Dtype, order: str) -> int:
+    """What makes a rank of the bits of a number in ascending order, from the NaNs with a sign up to
+    those without: adding it moves the NaNs of one end past the other, because integers wrap.
+    """
+    nans = (1 << _MANTISSA[dtype]) - 1  # of each sign
+    return nans if order == "smallest" else (1 << 8 * dtype.size) - nans
 
 
 def arity(word: str) -> int:

@@ -16,7 +16,8 @@ from ingot.compiler.forms.nest.data import Buffer, Value
 from ingot.compiler.forms.size import is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.group import GroupBuilder, Known, Point
-from ingot.compiler.lower.reductions.accumulators import Accumulator, is_provably_zero, lane_count
+from ingot.compiler.lower.reductions.accumulator import Accumulator
+from ingot.compiler.lower.reductions.row_blocks import is_provably_zero, lane_count
 from ingot.compiler.lower.reductions.tile_width import VECTOR, tile_width
 from ingot.graph.numerics.reduction_order import BLOCK, LANES, PART
 from ingot.tuning import (
@@ -85,6 +86,10 @@ class Columns:
         )
         is_plain = in_order and not maps and not self.is_narrow
         self.rows_at_once = max(1, (2 if is_plain else 1) * ROWS_PER_LOOP // max(1, len(maps)))
+        self._allocate()
+
+    def _allocate(self) -> None:
+        """Decides where lanes are kept while rows are added to them."""
         self.lanes_at_once = self._lanes_at_once()
         if self.lanes_at_once:
             self.folded = self._memory("folded", self.lane_count // self.lanes_at_once)
@@ -150,22 +155,18 @@ class Columns:
         size = self.builder.domain.size(range(self.last + 1))
         if is_symbolic(size) or self.width < MIN_SPLIT_VECTORS * VECTOR:
             return None
-        is_large = size >= MIN_SPLIT_COLUMN_ELEMENTS and (bool(self.maps) or self._has_halves())
-        is_cheap = not self.maps and (self.apart == 1 or self._gathers())
+        reads = self.builder.reads
+        # halves are smaller than what is computed with, which takes two masks
+        has_halves = any(x.dtype.size < MASKED_BYTES for x in reads)
+        is_large = size >= MIN_SPLIT_COLUMN_ELEMENTS and (bool(self.maps) or has_halves)
+        # a mask would make gathers of loads of elements that are not adjacent along columns
+        gathers = any(abs(x.strides[self.last]) not in (0, x.dtype.size) for x in reads)
+        is_cheap = not self.maps and (self.apart == 1 or gathers)
         if not is_cheap and not is_large:
             return None
         if type(end) is int:
             return end - end % VECTOR
         return affine(self.builder.multiple(0, *self.ends, by=VECTOR))
-
-    def _gathers(self) -> bool:
-        """Whether a mask would make gathers of loads: elements are not adjacent along columns."""
-        reads = self.builder.reads
-        return any(abs(x.strides[self.last]) not in (0, x.dtype.size) for x in reads)
-
-    def _has_halves(self) -> bool:
-        """Whether elements are smaller than what is computed with, which takes two masks."""
-        return any(x.dtype.size < MASKED_BYTES for x in self.builder.reads)
 
     def _columns(self) -> Iterator[Affine]:
         """Opens loops over the columns of the tile, whose bodies the caller builds: one over whole
@@ -256,14 +257,18 @@ class Columns:
             for axis, index in zip(self.outer, above, strict=True):
                 moved[axis] = affine(index)
             point = tuple(moved)
+        self._reduce_rows(point, number * BLOCK, sink)
+
+    def _reduce_rows(self, point: Point, start: Affine, sink: Sink) -> None:
+        """Passes the results of the block that begins at a row to `sink`."""
         if self.is_short:
             self._reduce_short(point, sink)
         elif self.is_narrow:
-            self._reduce_in_order(point, number * BLOCK, sink)
+            self._reduce_in_order(point, start, sink)
         elif self.lanes_at_once:
             self._reduce_few_rows(point, sink)
         else:
-            self._reduce_lanes(point, number * BLOCK, sink)
+            self._reduce_lanes(point, start, sink)
 
     def _reduce_lanes(self, point: Point, start: Affine, sink: Sink) -> None:
         """The rows of a block from `start` on: first the lanes that are combined first, side by

@@ -18,8 +18,10 @@ from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.domain import depends_on_order
 from ingot.compiler.lower.group import GroupBuilder, Known, Point
 from ingot.compiler.lower.kernel import Kernel, Lowered
-from ingot.compiler.lower.reductions.accumulators import Accumulator, Rows
+from ingot.compiler.lower.reductions.accumulator import Accumulator
 from ingot.compiler.lower.reductions.columns import Columns
+from ingot.compiler.lower.reductions.flat_columns import columns_of
+from ingot.compiler.lower.reductions.row_blocks import Rows
 from ingot.compiler.lower.tiles import crosses
 from ingot.graph.numerics.reduction_order import PART, inner_axes
 from ingot.graph.shape import contiguous, size_of
@@ -161,7 +163,7 @@ def columns(builder: GroupBuilder, strides_of: Strides) -> Lowered:
     work is too small for several threads, or if there are enough tiles for all of them.
     """
     domain = builder.domain
-    tiles = Columns(builder, elements_of(builder), outputs_of(builder, whole=True))
+    tiles = columns_of(builder, elements_of(builder), outputs_of(builder, whole=True))
     accumulators = tiles.accumulators
     is_small = size_of(domain.lengths) <= MAX_UNSPLIT_ELEMENTS
     is_split = not is_small and tiles.blocks > 1 and tiles.count < MIN_UNSPLIT_TILES

@@ -14,8 +14,9 @@ from ingot.compiler.forms.size import Number, is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.group import GroupBuilder, Known, Memory, Point
 from ingot.compiler.lower.kernel import Kernel
-from ingot.compiler.lower.reductions.accumulators import Accumulator, Rows, is_written_out
+from ingot.compiler.lower.reductions.accumulator import Accumulator
 from ingot.compiler.lower.reductions.packing import has_gaps, is_stepped, packed
+from ingot.compiler.lower.reductions.row_blocks import Rows, is_written_out
 from ingot.graph.numerics.reduction_order import LANES
 from ingot.graph.roles import Gather, Reduce, View
 from ingot.graph.shape import size_of

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import zip_longest
 
-from ingot._native import Dtype
 from ingot.compiler.forms.affine import Affine, affine
 from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import (
@@ -27,23 +26,23 @@ from ingot.compiler.forms.nest.data import (
 from ingot.compiler.forms.nest.traversal import statements
 from ingot.compiler.forms.nest.words import instructions, is_function
 from ingot.compiler.forms.size import Number, hint_of, is_symbolic
-from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.group import GroupBuilder, Point
+from ingot.compiler.lower.reductions.accumulator import Accumulator
 from ingot.compiler.lower.reductions.packing import has_gaps, is_stepped, packed, picked
-from ingot.graph.dtype import bfloat16, complex64, float16, float32, float64
+from ingot.graph.dtype import complex64
 from ingot.graph.numerics.reduction_order import BLOCK, LANES, PART
-from ingot.graph.roles import Map, Reduce
+from ingot.graph.roles import Map
 from ingot.graph.shape import size_of
+from ingot.runtime.processor import vector_bytes, vector_registers
 from ingot.tuning import (
     MAX_UNROLLED_BYTES,
     MAX_UNROLLED_INSTRUCTIONS,
+    MAX_UNROLLED_LOADS,
     MAX_UNROLLED_ROW,
-    ORDERLESS_LANES,
     UNROLLED_COPIES,
 )
 
 __all__ = [
-    "Accumulator",
     "Elements",
     "Rows",
     "is_provably_zero",
@@ -94,13 +93,14 @@ def lane_count(length: int, most: int = LANES) -> int:
     return count
 
 
-def _orderless_lanes(length: Number) -> int:
-    """The maximum number of lanes where the order is free: enough to hide the latency of combining,
-    if each lane has some elements.
+def _orderless_lanes(length: Number, accumulated: int, read: int) -> int:
+    """The maximum number of lanes where the order is free, if each has some elements. They have so
+    many bytes where they are combined, in registers, and where they are read.
     """
     if is_symbolic(length):
         return LANES
-    most = ORDERLESS_LANES
+    registers = vector_registers() * vector_bytes()
+    most = max(LANES, min(registers // (2 * accumulated), registers // (4 * read)))
     while most > LANES and length < 4 * most:
         most //= 2
     return most
@@ -109,51 +109,6 @@ def _orderless_lanes(length: Number) -> int:
 def is_provably_zero(x: Number) -> bool:
     """Whether a number is 0 for all shapes."""
     return type(x) is int and x == 0
-
-
-class Accumulator:
-    """A reduction's accumulator. Half types accumulate in float32 until the result is rounded; the
-    sums of blocks of these and of float32 are added up in float64.
-    """
-
-    def __init__(self, step: Step) -> None:
-        self.step = step
-        assert isinstance(step.op, Reduce)
-        self.op = step.op
-        is_half = step.dtype is float16 or step.dtype is bfloat16
-        self.dtype: Dtype = float32 if is_half else step.dtype
-        self.total: Dtype = float64 if self.op.sums and self.dtype is float32 else self.dtype
-
-    @property
-    def in_lanes(self) -> bool:
-        """Whether bundles can be combined as vectors, which the order of complex numbers does not
-        allow.
-        """
-        return self.dtype is not complex64 or self.op.depends_on_order()
-
-    def start(self, dtype: Dtype) -> Constant:
-        """The initial value."""
-        return Constant(dtype, self.op.start(self.step.dtype))
-
-    def combine(self, builder: GroupBuilder, a: Value, b: Value) -> Value:
-        """Combines two partial results."""
-        found: Value = self.op.combine(builder.words, a, b)
-        return found
-
-    def added(self, builder: GroupBuilder, x: Value) -> Value:
-        """An element in the dtype of the accumulator."""
-        return builder.words.taken_for(x, self.dtype)
-
-    def widened(self, builder: GroupBuilder, x: Value) -> Value:
-        """A partial result in the dtype of totals."""
-        return builder.words.cast(x, self.total)
-
-    def result(self, builder: GroupBuilder, x: Value) -> Value:
-        """The result of the reduction from its total."""
-        x = builder.words.cast(x, self.dtype)
-        found = builder.rounded(builder.words.taken_for(x, self.step.dtype))
-        found.origin = self.step
-        return found
 
 
 class Rows:
@@ -170,14 +125,21 @@ class Rows:
         self.outer = tuple(axis for axis in domain.reduced if axis not in domain.inner)
         self.length = domain.size(self.inner)
         # where the order is free, few large blocks are best
-        in_order = any(x.op.depends_on_order() for x in self.accumulators)
+        in_order = self.in_order = any(x.op.depends_on_order() for x in self.accumulators)
         self.block, self.in_part = (BLOCK, PART) if in_order else (BLOCK * PART, 1)
         self.is_long = self.length > self.block
         self.in_row = (
             -(-self.length // self.block) if self.is_long else 1
         )  # blocks along inner axes
         self.blocks = self.in_row * domain.size(self.outer)
-        self.count = lane_count(self.length, LANES if in_order else _orderless_lanes(self.length))
+        most = LANES
+        if not in_order:
+            accumulated, read = (
+                max((x.dtype.size for x in values), default=1)
+                for values in (self.accumulators, builder.reads)
+            )
+            most = _orderless_lanes(self.length, accumulated, read)
+        self.count = lane_count(self.length, most)
         self.in_lanes = all(x.in_lanes for x in self.accumulators)
         self.is_short = self.in_lanes and is_written_out(builder, self.length)
         if self.in_lanes and not self.is_short:
@@ -266,6 +228,7 @@ class Rows:
         words = [each for each in statements(loop.body) if isinstance(each, Apply)]
         # LLVM mixes the loads of copies, and prefetchers lose track of long stretches of those
         is_wide = any(self.count * x.dtype.size > MAX_UNROLLED_BYTES for x in self.accumulators)
+        is_wide |= any(self.count * x.dtype.size > MAX_UNROLLED_LOADS for x in builder.reads)
         is_wide |= self.count > LANES and any(
             is_stepped(builder, operand, self.inner, self.count) for operand in builder.reads
         )
@@ -477,13 +440,16 @@ class Rows:
 
     def _folded(self, x: Accumulator, bundle: Value | None, rest: Value | None) -> Value:
         """The lanes of a bundle combined, upper halves with lower halves. A rest, which may have
-        fewer lanes, is combined with the first of them before.
+        fewer lanes, is combined with the first of them before or, where the order is free, with as
+        many when they are left.
         """
         builder = self.builder
         count = self.count if rest is None else rest.lanes
+        if bundle is not None and not self.in_order:
+            bundle = self._halved(x, bundle, count)
         values = [each for each in (bundle, rest) if each is not None][:1]
-        if bundle is not None and (count < self.count or count == 1):
-            values = [builder.some_lanes(bundle, at, count) for at in range(0, self.count, count)]
+        if bundle is not None and (count < bundle.lanes or count == 1):
+            values = [builder.some_lanes(bundle, at, count) for at in range(0, bundle.lanes, count)]
         if bundle is not None and rest is not None:
             values[0] = x.combine(builder, values[0], rest)
         while len(values) > 1:
@@ -491,3 +457,12 @@ class Rows:
             values = [x.combine(builder, *pair) for pair in zip(low, high, strict=True)]
         (found,) = values
         return found if count == 1 else builder.fold_lanes(found, partial(x.combine, builder))
+
+    def _halved(self, x: Accumulator, bundle: Value, count: int) -> Value:
+        """The lanes of a bundle combined until `count` of them are left."""
+        builder = self.builder
+        while bundle.lanes > max(count, 2):
+            half = bundle.lanes // 2
+            halves = (builder.some_lanes(bundle, first, half) for first in (0, half))
+            bundle = x.combine(builder, *halves)
+        return bundle
