@@ -332,12 +332,12 @@ MAX_CONVERTED_ROWS = 16
 # the left operand stays in L2. matmul_float32.
 TILES_PER_TASK = 16
 MIN_PRODUCT_TASKS = 16
-# Rows of results up to which these columns of tiles run one after the other, if the left operand
-# stays in L2. Otherwise blocks of rows do, the last of which has fewer rows, so that its thread
-# ends early. Measured, time by columns relative to by rows, (rows, products per sum, columns): two
-# threads (256, 784, 512) 0.78, (256, 512, 512) 0.78, (784, 256, 512) 0.89, (32, 256, 1024) 0.98,
-# (1024, 256, 256) 1.01; one thread 0.98 to 1.01, (777, 777, 777) 1.05, (4096, 64, 512) 1.04.
-# training_step.
+# Rows of results up to which these columns of tiles run one after the other. Otherwise blocks of
+# rows do, the last of which has fewer rows, so that its thread ends early. Measured, time by
+# columns relative to by rows, (rows, products per sum, columns): two threads (256, 784, 512) 0.78,
+# (256, 512, 512) 0.78, (784, 256, 512) 0.89, (32, 256, 1024) 0.98, (1024, 256, 256) 1.01; one
+# thread (300, 1000, 300) 0.98, (256, 4096, 512) 1.00, (512, 2048, 512) 1.01, (777, 777, 777)
+# 1.02, (1000, 2000, 300) 1.02, (1024, 1024, 1024) 1.00, (4096, 64, 512) 1.04. training_step.
 MAX_ROWS_BY_COLUMNS = 1024
 # Products that are accumulated sequentially. Longer sums consist of such partial sums, so that
 # rounding errors grow more slowly; after each, the tile is added to a buffer on the stack.

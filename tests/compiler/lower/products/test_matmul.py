@@ -236,7 +236,7 @@ def test_blas_is_chosen_where_it_is_faster(monkeypatch: pytest.MonkeyPatch) -> N
     assert ways((600, 1000), (1000, 1000), transpose=True) == ["panels"]
 
 
-def test_threads_share_columns_where_the_left_operand_stays_in_l2(
+def test_threads_share_columns_of_few_blocks_of_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Blocks of rows would leave a thread with the last, shorter one idle."""
@@ -248,9 +248,9 @@ def test_threads_share_columns_where_the_left_operand_stays_in_l2(
         return original(self)
 
     monkeypatch.setattr(ProductBuilder, "kernel", noted)
-    for m, k, n in ((256, 784, 512), (32, 256, 1024), (777, 777, 777), (4096, 64, 512)):
+    for m, k, n in ((256, 784, 512), (32, 256, 1024), (300, 1000, 300), (2000, 64, 512)):
         mx.compile(lambda x, y: x @ y.T).explain(mx.zeros((m, k)), mx.zeros((n, k)))
-    assert found == [True, True, False, False]
+    assert found == [True, True, True, False]
 
 
 def test_explanations_say_what_computes_a_product_and_why() -> None:

@@ -29,7 +29,6 @@ from ingot.graph.shape import size_of
 from ingot.tuning import (
     CACHE_LINE,
     MAX_ROWS_BY_COLUMNS,
-    MAX_UNPACKED_BYTES,
     MIN_PRODUCT_TASKS,
     MIN_PRODUCT_THREAD_WORK,
     SUM_BLOCK,
@@ -388,11 +387,8 @@ def _is_by_columns(product: Product) -> bool:
     """Whether the parallel loop computes one column of tiles after the other: their panels are then
     divided among threads, each of which has its own in L2, and reads all rows of the left operand.
     """
-    left = product.left
-    if is_symbolic(left.rows) or is_symbolic(left.columns):
-        return False
-    nbytes = left.rows * left.columns * left.dtype.size
-    return bool(left.rows <= MAX_ROWS_BY_COLUMNS and nbytes <= MAX_UNPACKED_BYTES)
+    rows = product.left.rows
+    return bool(not is_symbolic(rows) and rows <= MAX_ROWS_BY_COLUMNS)
 
 
 def _is_view_of(view: Step, step: Step) -> bool:
