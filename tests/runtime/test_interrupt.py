@@ -174,6 +174,15 @@ PROGRAMS = {
         expected = np.argsort(numbers[:2], kind="stable")
         np.testing.assert_array_equal(np.array(mx.argsort(x[:2])), expected)
     """,
+    "a row of a sort": """
+        mx.set_num_threads(1)
+        keys = rng.integers(-2**62, 2**62, 12_000_000)
+        x = mx.array(keys)
+        y = mx.argsort(x)
+        assert interrupted(lambda: mx.eval(y))
+        assert not y._node.evaluated
+        np.testing.assert_array_equal(np.array(mx.sort(x[:5000])), np.sort(keys[:5000]))
+    """,
     "compilation": """
         def large(x):
             results = []

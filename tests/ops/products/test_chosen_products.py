@@ -99,6 +99,22 @@ def test_derivatives_and_batches_by_indices_from_the_end() -> None:
         np.testing.assert_allclose(np.array(batch[number][0]), np.array(wanted), rtol=1e-5)
 
 
+@pytest.mark.parametrize("wrong", [5, -6])
+def test_an_index_out_of_range_selects_from_no_neighbour(wrong: int) -> None:
+    a, b = mx.array(normal(2, 5, 8, 9)), mx.array(normal(4, 9, 8, seed=1))
+
+    def product(stack: mx.array, index: mx.array) -> mx.array:
+        return mx.gather_mm(stack, b, index, mx.array([0, 1]))
+
+    for function in (mx.vmap(product, (0, None)), mx.compile(mx.vmap(product, (0, None)))):
+        with pytest.raises(IndexError, match=f"index {wrong} is out of range"):
+            mx.eval(function(a, mx.array([0, wrong])))
+        found = function(a, mx.array([4, -5]))
+        for example in range(2):
+            wanted = np.array(product(a[example], mx.array([4, 0])))
+            np.testing.assert_allclose(np.array(found[example]), wanted, rtol=1e-5)
+
+
 @pytest.mark.parametrize("shape", [(0, 3, 4), (2, 0, 4), (2, 3, 0)])
 def test_gather_mm_of_empty_matrices(shape: tuple[int, int, int]) -> None:
     rows, common, columns = shape

@@ -21,15 +21,26 @@ enum {
     SAMPLE = 128,      /* keys in the sample that estimates the bracket */
     SMALL_SAMPLE = 16, /* the same if there are no more keys than ... */
     MEDIUM = 2048,
-    FEW = 32,        /* keys that are compared with each other */
-    MARGIN = 2,      /* standard deviations between an estimate and its bracket */
-    MAX_ROUNDS = 40, /* after which sampling gives way to sorting */
-    COLUMNS = 16,    /* adjacent rows that are read together: a cache line of floats */
+    HALVED = 512,            /* keys among which one is found by halving a range of values */
+    FILTERED = 1024,         /* keys of a block of a row of which few are wanted */
+    MIN_FILTERED_SHARE = 16, /* keys per wanted one for that */
+    MARGIN = 2,              /* standard deviations between an estimate and its bracket */
+    MAX_ROUNDS = 40,         /* after which sampling gives way to sorting */
+    COLUMNS = 16,            /* adjacent rows that are read together: a cache line of floats */
 };
 
 #ifdef AVX512
 #include <immintrin.h>
 #endif
+
+/* Halfway between two keys. */
+INLINE int32_t middle_32(int32_t low, int32_t high) {
+    return (int32_t)(low + ((int64_t)high - low) / 2);
+}
+
+INLINE int64_t middle_64(int64_t low, int64_t high) {
+    return low + (int64_t)(((uint64_t)high - (uint64_t)low) / 2);
+}
 
 #define KEY int32_t
 #define KEY_MIN INT32_MIN
@@ -43,6 +54,10 @@ enum {
 #define LOAD_SOME(mask, from) _mm512_maskz_loadu_epi32((__mmask16)(mask), from)
 #define LESS(mask, a, b) _mm512_mask_cmplt_epi32_mask((__mmask16)(mask), a, b)
 #define EQUAL(mask, a, b) _mm512_mask_cmpeq_epi32_mask((__mmask16)(mask), a, b)
+#define SMALLEST(mask, a, b) _mm512_mask_min_epi32(a, (__mmask16)(mask), a, b)
+#define LARGEST(mask, a, b) _mm512_mask_max_epi32(a, (__mmask16)(mask), a, b)
+#define SMALLEST_OF(a) _mm512_reduce_min_epi32(a)
+#define LARGEST_OF(a) _mm512_reduce_max_epi32(a)
 #define COMPRESS(mask, x) _mm512_maskz_compress_epi32((__mmask16)(mask), x)
 #define STORE(to, x) _mm512_storeu_si512(to, x)
 #define POSITIONS __m512i
@@ -65,6 +80,10 @@ enum {
 #undef LOAD_SOME
 #undef LESS
 #undef EQUAL
+#undef SMALLEST
+#undef LARGEST
+#undef SMALLEST_OF
+#undef LARGEST_OF
 #undef COMPRESS
 #undef POSITIONS
 #undef FIRST_POSITIONS
@@ -85,6 +104,10 @@ enum {
 #define LOAD_SOME(mask, from) _mm512_maskz_loadu_epi64((__mmask8)(mask), from)
 #define LESS(mask, a, b) _mm512_mask_cmplt_epi64_mask((__mmask8)(mask), a, b)
 #define EQUAL(mask, a, b) _mm512_mask_cmpeq_epi64_mask((__mmask8)(mask), a, b)
+#define SMALLEST(mask, a, b) _mm512_mask_min_epi64(a, (__mmask8)(mask), a, b)
+#define LARGEST(mask, a, b) _mm512_mask_max_epi64(a, (__mmask8)(mask), a, b)
+#define SMALLEST_OF(a) _mm512_reduce_min_epi64(a)
+#define LARGEST_OF(a) _mm512_reduce_max_epi64(a)
 #define COMPRESS(mask, x) _mm512_maskz_compress_epi64((__mmask8)(mask), x)
 #define POSITIONS __m256i
 #define FIRST_POSITIONS _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)
@@ -101,6 +124,8 @@ typedef struct {
     int64_t columns, tiles; /* rows that are read together, and the number of such tiles in each matrix */
     bool from_end;          /* whether fewer elements come after the pivot than before it */
     bool needs_rest;        /* whether results include elements of the larger side */
+    bool is_one;            /* whether the result is the pivot alone */
+    bool is_filtered;       /* whether few elements of a long row are wanted */
     atomic_bool short_of_memory;
 } Job;
 
@@ -170,19 +195,56 @@ static void write_row(const Job *job, const Worker *worker, const char *row, cha
     }
 }
 
+/* The number of elements on the smaller side, the pivot included. */
+static int64_t chosen_of(const Job *job) {
+    const ingot_selection *s = job->selection;
+    return job->from_end ? s->length - s->kth : s->kth + 1;
+}
+
 static void divide(const Job *job, const Worker *worker, void *keys) {
     const ingot_selection *s = job->selection;
-    int64_t chosen = job->from_end ? s->length - s->kth : s->kth + 1;
+    int64_t chosen = chosen_of(job);
     uint32_t *rest = job->needs_rest ? worker->rest : NULL;
     if (ingot_key_size(s->dtype) == 4) {
         if (job->from_end)
             invert_32(keys, s->length);
-        divide_32(keys, s->length, chosen, (int32_t **)worker->scratch, worker->few, worker->ties, rest);
+        divide_32(keys, s->length, chosen, job->is_one, (int32_t **)worker->scratch, worker->few, worker->ties, rest);
     } else {
         if (job->from_end)
             invert_64(keys, s->length);
-        divide_64(keys, s->length, chosen, (int64_t **)worker->scratch, worker->few, worker->ties, rest);
+        divide_64(keys, s->length, chosen, job->is_one, (int64_t **)worker->scratch, worker->few, worker->ties, rest);
     }
+}
+
+/* Same for few elements of a long row, without storing the keys of all: candidates are collected block by block, and
+ * whenever they are many, all but the best are dropped, and the others become the bar. */
+static void divide_filtered(const Job *job, const Worker *worker, const char *row) {
+    const ingot_selection *s = job->selection;
+    int64_t stride = s->elements.strides[1], chosen = chosen_of(job), found = 0;
+    char keys[FILTERED * sizeof(int64_t)];
+    if (ingot_key_size(s->dtype) == 4) {
+        int32_t limit = INT32_MAX, *candidates = (int32_t *)worker->keys;
+        for (int64_t first = 0; first < s->length; first += FILTERED) {
+            int64_t count = smaller(FILTERED, s->length - first);
+            ingot_load_keys(s->dtype, row + first * stride, stride, count, keys);
+            found += filter_32((int32_t *)keys, count, first, job->from_end, limit, candidates + found, worker->rest + found);
+            if (found > 2 * chosen + FILTERED / 2)
+                limit = best_32(candidates, worker->rest, &found, chosen, (int32_t **)worker->scratch);
+        }
+        divide_32(candidates, found, chosen, false, (int32_t **)worker->scratch, worker->few, worker->ties, NULL);
+    } else {
+        int64_t limit = INT64_MAX, *candidates = (int64_t *)worker->keys;
+        for (int64_t first = 0; first < s->length; first += FILTERED) {
+            int64_t count = smaller(FILTERED, s->length - first);
+            ingot_load_keys(s->dtype, row + first * stride, stride, count, keys);
+            found += filter_64((int64_t *)keys, count, first, job->from_end, limit, candidates + found, worker->rest + found);
+            if (found > 2 * chosen + FILTERED / 2)
+                limit = best_64(candidates, worker->rest, &found, chosen, (int64_t **)worker->scratch);
+        }
+        divide_64(candidates, found, chosen, false, (int64_t **)worker->scratch, worker->few, worker->ties, NULL);
+    }
+    for (int64_t i = 0; i < chosen; i++)
+        worker->few[i] = worker->rest[worker->few[i]];
 }
 
 /* Reads the keys of adjacent rows, looping along the cache lines in either layout. */
@@ -215,9 +277,13 @@ static void work(void *context, int64_t begin, int64_t end, int thread) {
         int64_t columns = smaller(job->columns, s->behind - first);
         const char *from = s->elements.data + matrix * s->elements.strides[0] + first * s->elements.strides[2];
         char *to = s->results.data + matrix * s->results.strides[0] + first * s->results.strides[2];
-        read_rows(job, &worker, from, columns);
+        if (job->is_filtered)
+            divide_filtered(job, &worker, from);
+        else
+            read_rows(job, &worker, from, columns);
         for (int64_t c = 0; c < columns; c++) {
-            divide(job, &worker, worker.keys + (size_t)c * worker.row);
+            if (!job->is_filtered)
+                divide(job, &worker, worker.keys + (size_t)c * worker.row);
             write_row(job, &worker, from + c * s->elements.strides[2], to + c * s->results.strides[2],
                       dtype_table[s->dtype]->itemsize);
         }
@@ -228,7 +294,10 @@ static void work(void *context, int64_t begin, int64_t end, int thread) {
 bool ingot_select(const ingot_selection *s) {
     Job job = {.selection = s, .from_end = 2 * s->kth >= s->length};
     job.needs_rest = job.from_end ? s->begin < s->kth : s->end > s->kth + 1;
+    job.is_one = s->begin == s->kth && s->end == s->kth + 1;
     job.columns = larger(1, smaller(s->behind, COLUMNS));
+    job.is_filtered =
+        !job.needs_rest && job.columns == 1 && s->length >= 2 * FILTERED && chosen_of(&job) * MIN_FILTERED_SHARE <= s->length;
     job.tiles = (s->behind + job.columns - 1) / job.columns;
     atomic_init(&job.short_of_memory, false);
     int64_t count = s->before * job.tiles, grain = larger(1, SELECTION_GRAIN / (job.columns * larger(1, s->length)));

@@ -48,27 +48,71 @@ AVX512 static void NAME(split_avx512)(const KEY *keys, int64_t count, KEY pivot,
     }
 }
 
-/* Same as of_rank_in_few(), for up to FEW keys. */
-AVX512 static KEY NAME(of_rank_in_few_avx512)(const KEY *keys, int64_t count, int64_t rank, int64_t *less) {
-    VECTOR all[FEW / LANES_OF_KEY];
-    unsigned here[FEW / LANES_OF_KEY];
-    for (int v = 0; v < FEW / LANES_OF_KEY; v++) {
-        int64_t left = count - v * LANES_OF_KEY;
-        here[v] = left >= LANES_OF_KEY ? ALL_LANES : left > 0 ? (1u << left) - 1 : 0;
-        all[v] = LOAD_SOME(here[v], keys + v * LANES_OF_KEY);
+/* Same as of_rank_by_halving(). */
+AVX512 static KEY NAME(of_rank_by_halving_avx512)(const KEY *keys, int64_t count, int64_t rank, int64_t *less) {
+    VECTOR lowest = SPLAT(keys[0]), highest = lowest;
+    int64_t below = 0, whole = count - count % LANES_OF_KEY;
+    unsigned rest = (1u << (count - whole)) - 1;
+    for (int64_t i = 0; i < count; i += LANES_OF_KEY) {
+        unsigned here = i < whole ? ALL_LANES : rest;
+        VECTOR key = LOAD_SOME(here, keys + i);
+        lowest = SMALLEST(here, lowest, key);
+        highest = LARGEST(here, highest, key);
     }
-    int64_t i = 0;
-    for (;; i++) {
-        VECTOR key = SPLAT(keys[i]);
-        int64_t below = 0, equal = 0;
-        for (int v = 0; v < FEW / LANES_OF_KEY; v++) {
-            below += __builtin_popcount(LESS(here[v], all[v], key));
-            equal += __builtin_popcount(EQUAL(here[v], all[v], key));
+    KEY low = SMALLEST_OF(lowest), high = LARGEST_OF(highest);
+    while (low < high) {
+        VECTOR middle = SPLAT(NAME(middle)(low, high));
+        int64_t above = 0;
+        for (int64_t i = 0; i < whole; i += LANES_OF_KEY)
+            above += __builtin_popcount(LESS(ALL_LANES, middle, LOAD_SOME(ALL_LANES, keys + i)));
+        above += __builtin_popcount(LESS(rest, middle, LOAD_SOME(rest, keys + whole)));
+        int64_t some = count - above;
+        if (some > rank) {
+            high = NAME(middle)(low, high);
+            continue;
         }
-        *less = below;
-        if ((rank >= below && rank < below + equal) || i + 1 == count)
-            return keys[i];
+        low = NAME(middle)(low, high) + 1;
+        below = some;
+        if (some < rank)
+            continue;
+        VECTOR found = SPLAT(high); /* the smallest key above the middle */
+        for (int64_t i = 0; i < count; i += LANES_OF_KEY) {
+            unsigned here = i < whole ? ALL_LANES : rest;
+            VECTOR key = LOAD_SOME(here, keys + i);
+            found = SMALLEST(LESS(here, middle, key), found, key);
+        }
+        low = high = SMALLEST_OF(found);
     }
+    *less = below;
+    return low;
+}
+
+/* Same as filter(), four vectors at a time, because most have no such key. */
+AVX512 static int64_t NAME(filter_avx512)(const KEY *keys, int64_t count, int64_t first, bool from_end, KEY limit, KEY *to,
+                                          uint32_t *positions) {
+    enum { TOGETHER = 4 };
+    VECTOR highest = SPLAT(limit), flip = SPLAT(from_end ? -1 : 0);
+    int64_t found = 0;
+    for (int64_t i = 0; i < count; i += TOGETHER * LANES_OF_KEY) {
+        VECTOR key[TOGETHER];
+        unsigned inside[TOGETHER], any = 0;
+        for (int v = 0; v < TOGETHER; v++) {
+            int64_t left = count - i - v * LANES_OF_KEY;
+            unsigned here = left >= LANES_OF_KEY ? ALL_LANES : left > 0 ? (1u << left) - 1 : 0;
+            key[v] = _mm512_xor_si512(LOAD_SOME(here, keys + i + v * LANES_OF_KEY), flip);
+            inside[v] = here & ~LESS(here, highest, key[v]);
+            any |= inside[v];
+        }
+        if (any == 0)
+            continue;
+        for (int v = 0; v < TOGETHER; v++) {
+            POSITIONS at = POSITION_ADD(FIRST_POSITIONS, POSITION_SPLAT((int)(uint32_t)(first + i + v * LANES_OF_KEY)));
+            STORE(to + found, COMPRESS(inside[v], key[v]));
+            POSITION_STORE(positions + found, POSITION_COMPRESS(inside[v], at));
+            found += __builtin_popcount(inside[v]);
+        }
+    }
+    return found;
 }
 
 /* Same as sort_few(). */

@@ -5,23 +5,36 @@ static int NAME(compare)(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* The key of that rank among a few, by counting for each how many are smaller: no branch depends on the keys but the
- * last. `less` becomes the number of smaller keys. */
+/* The key of that rank among not too many: the range of values that holds it is halved until it holds one key, or
+ * until as many keys are below its middle as come before the wanted one. No branch depends on a single key. `less`
+ * becomes the number of smaller keys. */
 FOR_EACH_MACHINE
-static KEY NAME(of_rank_in_few_plain)(const KEY *keys, int64_t count, int64_t rank, int64_t *less) {
-    for (int64_t i = 0; i < count; i++) {
-        KEY below = 0, equal = 0;
-        for (int64_t j = 0; j < count; j++) {
-            below += keys[j] < keys[i];
-            equal += keys[j] == keys[i];
+static KEY NAME(of_rank_by_halving_plain)(const KEY *keys, int64_t count, int64_t rank, int64_t *less) {
+    KEY low = keys[0], high = keys[0];
+    int64_t below = 0;
+    for (int64_t i = 1; i < count; i++) {
+        low = keys[i] < low ? keys[i] : low;
+        high = keys[i] > high ? keys[i] : high;
+    }
+    while (low < high) {
+        KEY middle = NAME(middle)(low, high), some = 0;
+        for (int64_t i = 0; i < count; i++)
+            some += keys[i] <= middle;
+        if (some > rank) {
+            high = middle;
+        } else {
+            low = middle + 1;
+            below = some;
         }
-        if (rank >= below && rank < below + equal) {
-            *less = below;
-            return keys[i];
+        if (some == rank) { /* the smallest key above the middle */
+            KEY found = KEY_MAX;
+            for (int64_t i = 0; i < count; i++)
+                found = keys[i] > middle && keys[i] < found ? keys[i] : found;
+            low = high = found;
         }
     }
-    *less = 0; /* not reached: some key has every rank below `count` */
-    return keys[0];
+    *less = below;
+    return low;
 }
 
 /* Sorts a few keys, which takes as many comparisons whatever they are. */
@@ -37,12 +50,12 @@ static void NAME(sort_few_plain)(const KEY *keys, int64_t count, KEY *sorted) {
     }
 }
 
-static KEY NAME(of_rank_in_few)(const KEY *keys, int64_t count, int64_t rank, int64_t *less) {
+static KEY NAME(of_rank_by_halving)(const KEY *keys, int64_t count, int64_t rank, int64_t *less) {
 #ifdef AVX512
     if (ingot_has_avx512())
-        return NAME(of_rank_in_few_avx512)(keys, count, rank, less);
+        return NAME(of_rank_by_halving_avx512)(keys, count, rank, less);
 #endif
-    return NAME(of_rank_in_few_plain)(keys, count, rank, less);
+    return NAME(of_rank_by_halving_plain)(keys, count, rank, less);
 }
 
 static void NAME(sort_few)(const KEY *keys, int64_t count, KEY *sorted) {
@@ -126,7 +139,7 @@ static KEY NAME(of_rank_sorted)(const KEY *keys, int64_t count, int64_t rank, KE
 static KEY NAME(of_rank)(const KEY *keys, int64_t count, int64_t rank, KEY *scratch[2], int64_t *less) {
     bool is_narrow = false; /* the last bracket held all keys */
     *less = 0;
-    for (int round = 0; count > FEW; round++) {
+    for (int round = 0; count > HALVED; round++) {
         KEY low, high, *to = scratch[round % 2];
         int64_t below, inside, under;
         if (round == MAX_ROUNDS)
@@ -149,7 +162,7 @@ static KEY NAME(of_rank)(const KEY *keys, int64_t count, int64_t rank, KEY *scra
         count = inside;
     }
     int64_t below;
-    KEY found = NAME(of_rank_in_few)(keys, count, rank, &below);
+    KEY found = NAME(of_rank_by_halving)(keys, count, rank, &below);
     *less += below;
     return found;
 }
@@ -207,11 +220,60 @@ static void NAME(invert)(KEY *keys, int64_t count) {
 }
 
 /* Collects the positions of the `chosen` smallest keys, the largest of them last, and of the others unless `rest` is
- * NULL. */
-static void NAME(divide)(const KEY *keys, int64_t count, int64_t chosen, KEY *scratch[2], uint32_t *few, uint32_t *ties,
-                         uint32_t *rest) {
+ * NULL. If `is_one`, only that of the largest of them. */
+static void NAME(divide)(const KEY *keys, int64_t count, int64_t chosen, bool is_one, KEY *scratch[2], uint32_t *few,
+                         uint32_t *ties, uint32_t *rest) {
     int64_t less;
     KEY pivot = NAME(of_rank)(keys, count, chosen - 1, scratch, &less);
+    if (is_one) {
+        uint32_t at = 0;
+        while (keys[at] != pivot)
+            at++;
+        few[chosen - 1] = at;
+        return;
+    }
     NAME(split)(keys, count, pivot, chosen - less, few, ties, rest);
     memcpy(few + less, ties, (size_t)(chosen - less) * sizeof *few);
+}
+
+/* Keeps the `chosen` smallest of the keys collected so far, with their positions, in order, and returns the largest
+ * key that would still be one of them. */
+static KEY NAME(best)(KEY *keys, uint32_t *positions, int64_t *count, int64_t chosen, KEY *scratch[2]) {
+    int64_t less, kept = 0;
+    KEY pivot = NAME(of_rank)(keys, *count, chosen - 1, scratch, &less);
+    int64_t ties = chosen - less;
+    for (int64_t i = 0; i < *count; i++) {
+        bool is_tie = keys[i] == pivot, stays = keys[i] < pivot || (is_tie && ties > 0);
+        ties -= is_tie;
+        keys[kept] = keys[i];
+        positions[kept] = positions[i];
+        kept += stays;
+    }
+    *count = kept;
+    return pivot == KEY_MIN ? pivot : pivot - 1; /* later ones that are equal are not needed */
+}
+
+/* Collects the keys up to a limit, inverted before if `from_end`, and their positions, of which that of the first key
+ * is `first`. Both need room for one vector more. */
+FOR_EACH_MACHINE
+static int64_t NAME(filter_plain)(const KEY *keys, int64_t count, int64_t first, bool from_end, KEY limit, KEY *to,
+                                  uint32_t *positions) {
+    KEY flip = from_end ? -1 : 0;
+    int64_t found = 0;
+    for (int64_t i = 0; i < count; i++) {
+        KEY key = keys[i] ^ flip;
+        to[found] = key;
+        positions[found] = (uint32_t)(first + i);
+        found += key <= limit;
+    }
+    return found;
+}
+
+static int64_t NAME(filter)(const KEY *keys, int64_t count, int64_t first, bool from_end, KEY limit, KEY *to,
+                            uint32_t *positions) {
+#ifdef AVX512
+    if (ingot_has_avx512())
+        return NAME(filter_avx512)(keys, count, first, from_end, limit, to, positions);
+#endif
+    return NAME(filter_plain)(keys, count, first, from_end, limit, to, positions);
 }

@@ -121,7 +121,8 @@ typedef struct {
     Row row;
     const Passes *passes;
     Stage stage;
-    int shift;
+    int shift, thread; /* the thread, by its number in the loop over rows */
+    atomic_bool *stopped;
     int64_t chunks;
     int64_t (*next)[VALUES]; /* per chunk: counts of a byte's values, then where items go */
 } Sorting;
@@ -166,11 +167,11 @@ static bool place(Sorting *s) {
     return true;
 }
 
-/* False if a signal handler raised. */
+/* False if a signal stopped it. */
 static bool sort_row(Sorting *s) {
     run(s, LOAD);
     for (s->shift = 0; s->shift < 8 * s->row.traits->itemsize; s->shift += 8) {
-        if (s->chunks > 1 && ingot_should_stop())
+        if (ingot_is_stopped(s->stopped, s->thread))
             return false;
         run(s, COUNT);
         if (!place(s))
@@ -187,11 +188,11 @@ static bool sort_row(Sorting *s) {
 typedef struct {
     const ingot_sorting *sorting;
     const Traits *traits;
-    int64_t chunks; /* of each row */
-    atomic_bool failed;
+    int64_t chunks;      /* of each row */
+    atomic_bool stopped; /* memory is short or, with an exception set, a signal handler raised */
 } Job;
 
-static bool sort_some(const Job *job, int64_t begin, int64_t end) {
+static bool sort_some(Job *job, int64_t begin, int64_t end, int thread) {
     const ingot_sorting *g = job->sorting;
     const Passes *passes = passes_for(job->traits, g->positions);
     size_t size = passes->item_size * (size_t)g->length, counts = sizeof(int64_t[VALUES]) * (size_t)job->chunks;
@@ -210,6 +211,8 @@ static bool sort_some(const Job *job, int64_t begin, int64_t end) {
                     .zeros_are_equal = g->positions && job->traits->sign != 0,
                     .items = {memory + counts, memory + counts + size}},
             .passes = passes,
+            .thread = thread,
+            .stopped = &job->stopped,
             .chunks = job->chunks,
             .next = (int64_t (*)[VALUES])memory,
         };
@@ -221,22 +224,21 @@ static bool sort_some(const Job *job, int64_t begin, int64_t end) {
 }
 
 static void sort_rows(void *context, int64_t begin, int64_t end, int thread) {
-    (void)thread;
     Job *job = context;
-    if (!sort_some(job, begin, end))
-        atomic_store(&job->failed, true);
+    if (!atomic_load(&job->stopped) && !sort_some(job, begin, end, thread))
+        atomic_store(&job->stopped, true);
 }
 
 bool ingot_sort_rows(const ingot_sorting *g) {
     Traits traits = traits_of(g->dtype);
     Job job = {.sorting = g, .traits = &traits, .chunks = 1};
     int64_t rows = g->before * g->behind, threads = ingot_num_threads();
-    atomic_init(&job.failed, false);
+    atomic_init(&job.stopped, false);
+    ingot_start_polling();
     if (rows < threads && g->length >= 2 * SORT_GRAIN) {
         job.chunks = smaller(smaller(threads, MAX_CHUNKS), g->length / SORT_GRAIN);
-        ingot_start_polling();
-        return sort_some(&job, 0, rows);
+        return sort_some(&job, 0, rows, 0);
     }
     int64_t grain = larger(1, SORT_GRAIN / larger(1, g->length));
-    return ingot_interruptible_for(sort_rows, &job, 0, rows, grain, grain * threads) == rows && !atomic_load(&job.failed);
+    return ingot_interruptible_for(sort_rows, &job, 0, rows, grain, grain * threads) == rows && !atomic_load(&job.stopped);
 }

@@ -6,6 +6,7 @@
 #include "rows/scatter.h"
 #include "order/select.h"
 #include "order/sort.h"
+#include "search/vectors.h"
 
 static ingot_rows rows_of(PyArrayObject *x) {
     ingot_rows rows = {.data = PyArray_BYTES(x)};
@@ -137,14 +138,39 @@ static bool is_matrix(PyArrayObject *x, int itemsize) {
 
 #define WRAP(TYPE, from_end)                              \
     do {                                                  \
-        const TYPE *from = PyArray_DATA(index);           \
-        for (Py_ssize_t i = 0; i < count; i++) {          \
+        const TYPE *from = index;                         \
+        for (int64_t i = 0; i < count; i++) {             \
             int64_t row = (int64_t)from[i];               \
             row += row < 0 ? (from_end) : 0;              \
             is_outside |= (row < 0) | (row >= length);    \
             to[i] = follows ? to[i] * length + row : row; \
         }                                                 \
+        return !is_outside;                               \
     } while (0)
+
+/* Writes indices of `size` bytes, negative if they are unsigned. False if some are outside of the axis. */
+FOR_EACH_MACHINE
+static bool wrap(const void *index, int64_t size, int64_t count, int64_t length, int64_t *to, bool follows) {
+    bool is_outside = false;
+    switch (size) {
+    case 1:
+        WRAP(int8_t, length);
+    case 2:
+        WRAP(int16_t, length);
+    case 4:
+        WRAP(int32_t, length);
+    case 8:
+        WRAP(int64_t, length);
+    case -1:
+        WRAP(uint8_t, 0);
+    case -2:
+        WRAP(uint16_t, 0);
+    case -4:
+        WRAP(uint32_t, 0);
+    default:
+        WRAP(uint64_t, 0);
+    }
+}
 
 /* flat_rows(index, length, rows, follows) -> whether all indices are within the axis. Writes them to rows (int64),
  * negative ones wrapped. With `follows`, rows already holds the flat index over the axes before, to which this axis
@@ -159,41 +185,15 @@ static PyObject *flat_rows(PyObject *Py_UNUSED(module), PyObject *arguments) {
     if (!PyArray_ISCARRAY_RO(index) || !PyArray_ISCARRAY(rows) || PyArray_TYPE(rows) != NPY_INT64 ||
         PyArray_SIZE(rows) != count)
         return wrong("flat_rows");
-    int64_t *to = PyArray_DATA(rows);
-    bool is_outside = false;
-    switch (PyArray_ITEMSIZE(index) * (PyArray_ISSIGNED(index) ? 1 : -1)) {
-    case 1:
-        WRAP(int8_t, length);
-        break;
-    case 2:
-        WRAP(int16_t, length);
-        break;
-    case 4:
-        WRAP(int32_t, length);
-        break;
-    case 8:
-        WRAP(int64_t, length);
-        break;
-    case -1:
-        WRAP(uint8_t, 0);
-        break;
-    case -2:
-        WRAP(uint16_t, 0);
-        break;
-    case -4:
-        WRAP(uint32_t, 0);
-        break;
-    default:
-        WRAP(uint64_t, 0);
-    }
-    return PyBool_FromLong(!is_outside);
+    int64_t size = PyArray_ITEMSIZE(index) * (PyArray_ISSIGNED(index) ? 1 : -1);
+    return PyBool_FromLong(wrap(PyArray_DATA(index), size, count, length, PyArray_DATA(rows), follows));
 }
 
-static bool are_within(PyArrayObject *rows, int64_t count) {
-    const int64_t *row = PyArray_DATA(rows);
+FOR_EACH_MACHINE
+static bool are_within(const int64_t *rows, int64_t count, int64_t length) {
     bool is_outside = false;
-    for (Py_ssize_t i = 0; i < PyArray_DIM(rows, 0); i++)
-        is_outside |= (row[i] < 0) | (row[i] >= count);
+    for (int64_t i = 0; i < count; i++)
+        is_outside |= (rows[i] < 0) | (rows[i] >= length);
     return !is_outside;
 }
 
@@ -217,7 +217,7 @@ static PyObject *scatter_rows(PyObject *Py_UNUSED(module), PyObject *arguments) 
                 (PyArray_STRIDE(updates, 1) == size || PyArray_DIM(updates, 1) <= 1 || PyArray_DIM(updates, 0) == 0) &&
                 mode >= SCATTER_ASSIGN && mode <= SCATTER_MINIMUM && dtype->number != FLOAT16 && dtype->number != BFLOAT16 &&
                 dtype->number != COMPLEX64;
-    if (!fits || !are_within(rows, PyArray_DIM(out, 0)))
+    if (!fits || !are_within(PyArray_DATA(rows), PyArray_DIM(rows, 0), PyArray_DIM(out, 0)))
         return wrong("scatter_rows");
     ingot_scatter scatter = {
         .mode = (ingot_scatter_mode)mode,

@@ -20,7 +20,7 @@ from ingot.graph.op import apply, apply_change
 from ingot.graph.roles import Host
 from ingot.graph.shape import Shape, broadcast_shapes, shape_text, size_of
 from ingot.ops.elementwise.casting import astype
-from ingot.ops.elementwise.comparison import where
+from ingot.ops.index.indexing import take
 from ingot.ops.internal.accumulate import accumulation
 from ingot.ops.products.contraction import matmul
 from ingot.ops.shape.creation import arange
@@ -118,8 +118,9 @@ class GatheredProducts(Host):
         for index, has, length, separate in zip(indices, batched[2:], lengths, own, strict=True):
             whole = broadcast_batch(index, size, has)
             if separate:
-                whole = where(whole < 0, whole + length, whole)
-                whole = whole + expand_dims(arange(size, dtype=whole.dtype) * length, 1)
+                # looked up, so that an index out of range raises, not selects from a neighbour
+                whole = take(arange(length, dtype=int64), whole)
+                whole = whole + expand_dims(arange(size, dtype=int64) * length, 1)
             moved.append(reshape(whole, (-1,)))
         stacks = [
             reshape(x, (size * length, *x.shape[-2:])) if has else x
