@@ -24,8 +24,7 @@ SUITES = {"3.11": "bookworm", "3.13": "trixie", "3.14": "forky"}
 DEBIAN_NAMES = {"x86_64": "amd64", "aarch64": "arm64"}
 # Besides the interpreter: what wheels of NumPy, SciPy and llvmlite link to.
 LIBRARIES = ["libstdc++6", "libgcc-s1", "zlib1g"]
-# Of the release that has a statically linked one which describes the emulated processor.
-EMULATOR, EMULATOR_SUITE = "qemu-user", "trixie"
+EMULATOR = "qemu-user-static"
 
 
 class PackagesMissingError(Exception):
@@ -102,11 +101,11 @@ def _make_root(folder: Path) -> None:
 
 def _emulator(machine: str) -> Path:
     folder = FOLDER / "emulator"
-    program = folder / "usr" / "bin" / f"qemu-{machine}"
+    program = folder / "usr" / "bin" / f"qemu-{machine}-static"
     if not program.exists():
         _make_root(folder)
         host = DEBIAN_NAMES[platform.machine()]
-        _unpack([EMULATOR], EMULATOR_SUITE, host, folder, dependencies=False)
+        _unpack([EMULATOR], SUITES["3.11"], host, folder, dependencies=False)
     return program
 
 

@@ -10,9 +10,9 @@ MIN_FACTORED_THREAD_WORK = 1 << 16
 MAX_STACKED_LENGTH = 256
 # Rows or columns up to which the extension computes single matrices, and stacks of fewer than
 # MIN_LANE_MATRICES, itself, in double precision. Measured on one thread, relative to LAPACK in
-# float32: solutions 0.84 at 8 rows, 0.83 at 32, 1.13 at 48; inverses 0.70, 0.79 and 0.85; LU
-# factors 0.79, 0.97 and 0.96; Cholesky factors, which need the precision most, 0.94, 2.0 and 2.2.
-# No benchmark.
+# float32: solutions 0.84 at 8 rows, 0.83 at 32, 1.13 at 48; inverses 0.70, 0.79 and 0.85; LU factors
+# 0.79, 0.97 and 0.96; Cholesky factors, which need the precision most, 0.94, 2.0 and 2.2. No
+# benchmark.
 MAX_DENSE_LENGTH = 40
 # Rows up to which a stack is factorised with one matrix per vector lane: its memory, 64 bytes per
 # element, is 256 KiB and stays in L2. cholesky_stack.
@@ -51,11 +51,6 @@ MAX_FOURIER_PLANS = 16
 # Numbers of an axis with large prime factors up to which its transform is a convolution, with
 # tables of about 40 bytes a number. No benchmark.
 MAX_CONVOLVED_LENGTH = 1 << 16
-# Rows up to which the extension computes such transforms, and real ones of odd length. SciPy has
-# rows in its vectors. Measured on one thread, relative to SciPy: 1009 numbers 0.5 with one row,
-# 0.94 with 4, 1.04 with 8 and 1.14 with 64; 1215 real ones 0.36 with one row, 0.97 with 8, 1.33
-# with 64. No benchmark.
-MAX_CONVERTED_ROWS = 4
 
 NATIVE = (
     "MIN_FACTORED_THREAD_WORK", "MIN_FOURIER_THREAD_WORK",

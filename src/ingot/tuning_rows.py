@@ -21,8 +21,23 @@ MIN_SCATTER_RANGE_WIDTH = 16
 # 16 elements 3.2. scatter_add, embedding_gradient.
 MIN_NATIVE_SCATTER = 1 << 20
 MIN_NATIVE_SCATTER_ROW = 32
+# Rows of a table per row that a gradient selects above which only these are updated, elements of a
+# row, and of the table. Measured on one thread, relative to an update of all rows, the table being
+# donated: 512 of 100,000 rows of 64 elements 0.007, 4,096 of them 0.07, 25,000 0.86 (1.06 if it is
+# not donated), 1,000 of 5,000 rows of 16 elements 0.61. No benchmark.
+MIN_SPARSE_SHARE = 4
+MIN_SPARSE_ROW = 8
+MIN_SPARSE_TABLE = 1 << 16
 # Elements to select from that justify a thread: about 15 us of work. top_k.
 SELECTION_GRAIN = 1 << 14
+# Elements of the blocks of rows whose extremes tell where the largest elements are, and blocks per
+# wanted element, and elements of all rows, above which a compiled program finds them that way, if
+# maps compute the elements, rather than store all of them. Measured on one thread, relative to
+# that: 10 of 64 rows of 50,000 elements 0.24, 50 of 32,000 0.4, 5 of 256 rows of 5,000 0.3. No
+# benchmark.
+SELECTED_BLOCK = 64
+MIN_BLOCK_SHARE = 8
+MIN_BLOCKED_SELECTION = 1 << 18
 # Elements of long rows to sort that justify a thread: about 100 us of work. sort_rows.
 SORT_GRAIN = 1 << 14
 # Values to look up in sorted numbers that justify a thread: about 20 us of work. No benchmark.
@@ -42,6 +57,18 @@ MAX_UNPACKED_ROW = 64
 SCAN_CHUNK = 1 << 13
 # Elements of scans that justify a thread. cumsum_rows.
 SCAN_GRAIN = 1 << 14
+# Elements of a scan up to which a kernel computes it in a compiled program also without maps before
+# or after it, and whatever its layout: calling native code takes as long. No benchmark.
+MAX_SCAN_ALONE = 1 << 13
+# Rows of more than SCAN_CHUNK elements above which kernels scan them, with the maps around them: of
+# fewer, threads must share each. Measured on one thread, relative to separate steps: 100 rows of
+# 10,000 elements 0.25 to 0.31, 1,000 of 1,000 0.90 to 1.16, 1,000 columns 0.53 to 0.84; one row of
+# 4 million, split by three kernels, 1.10 to 1.48. cumsum_chain.
+MIN_SCANNED_ROWS = 64
+# Elements of a row that kernels scan between the maps before and after, in as many rows at a time
+# as a vector has lanes of float64: what the maps leave stays in L1. No benchmark.
+SCAN_TILE = 128
+SCANNED_TOGETHER = 8
 # Adjacent columns above which a scan processes them as vectors. cumsum_columns.
 MIN_SCANNED_COLUMNS = 8
 

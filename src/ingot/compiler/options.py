@@ -8,11 +8,20 @@ from typing import NamedTuple
 from ingot.compiler.forms.sizes import Sizes
 from ingot.compiler.forms.tape import Step
 from ingot.graph.lazy_dataclass import dataclass
+from ingot.graph.reporting.source import Source
 from ingot.runtime.compile_mode import CompileMode
 
-__all__ = ["Iteration", "Options", "SimplifyReport", "Strides"]
+__all__ = ["Iteration", "Options", "SimplifyReport", "SparseUpdate", "Strides"]
 
 Strides = tuple[tuple[int, ...], ...]  # of each input, in bytes
+
+
+class SparseUpdate(NamedTuple):
+    """An update of a table of which only some rows change."""
+
+    source: Source | int | None  # the user's line of the lookup
+    touched: int  # rows at most
+    rows: int
 
 
 @dataclass
@@ -23,6 +32,7 @@ class SimplifyReport:
     folded: list[Step] = field(default_factory=list)  # into constants
     no_ops: list[Step] = field(default_factory=list)
     unused: list[Step] = field(default_factory=list)
+    sparse: list[SparseUpdate] = field(default_factory=list)
 
 
 class Iteration(NamedTuple):

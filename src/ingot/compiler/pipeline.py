@@ -27,7 +27,9 @@ from ingot.compiler.passes.expand import expand
 from ingot.compiler.passes.fuse import fuse
 from ingot.compiler.passes.late_casts import late_casts
 from ingot.compiler.passes.narrow import narrow
+from ingot.compiler.passes.select_by_blocks import select_by_blocks
 from ingot.compiler.passes.simplify import simplify
+from ingot.compiler.passes.sparse_updates import sparse_updates
 from ingot.compiler.plan.planning import plan
 from ingot.compiler.run.program import ForLayout, Program
 from ingot.graph.lazy_dataclass import dataclass
@@ -67,7 +69,9 @@ _NO_SIMPLIFY, _NO_FUSE = (CompileMode.no_simplify,), (CompileMode.no_fuse,)
 
 PASSES = (
     Pass("simplify", Tape, Tape, simplify, "simplify", _NO_SIMPLIFY),
+    Pass("sparse updates", Tape, Tape, sparse_updates, "simplify", _NO_SIMPLIFY),
     Pass("narrow", Tape, Tape, narrow, "simplify", _NO_SIMPLIFY),
+    Pass("select by blocks", Tape, Tape, select_by_blocks, "fuse", _NO_FUSE),
     Pass("expand", Tape, Tape, expand, "fuse", _NO_FUSE),
     Pass("late casts", Tape, Tape, late_casts, "fuse", _NO_FUSE),
     Pass("fuse", Tape, Schedule, fuse, "fuse"),

@@ -79,7 +79,7 @@ class Explanation:
     def kernels(self) -> list[Group]:
         """The fused groups, including products with their epilogues."""
         groups = self.stages.schedule.groups
-        return [group for group in groups if group.kind in ("fused", "product")]
+        return [group for group in groups if group.kind in ("fused", "scan", "product")]
 
     @property
     def work(self) -> list[Work]:

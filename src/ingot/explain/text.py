@@ -11,6 +11,7 @@ from ingot.compiler.forms.nests import value_name
 from ingot.compiler.forms.tape import Step, program_lines
 from ingot.compiler.lower.products.choose import why_blas
 from ingot.compiler.machine.work import Work
+from ingot.compiler.options import SparseUpdate
 from ingot.compiler.run.program import Program
 from ingot.graph.reporting.source import Source
 
@@ -76,7 +77,17 @@ def _simplifications(explanation: Explanation) -> list[str]:
         *(f"computed %{numbers[step]} in advance" for step in report.folded),
         *(f"dropped no-op %{numbers[step]}" for step in report.no_ops),
         *(f"dropped unused %{numbers[step]}" for step in report.unused),
+        *map(sparse_update_text, report.sparse),
     ]
+
+
+def sparse_update_text(update: SparseUpdate) -> str:
+    """A sentence about an update of some rows of a table."""
+    lookup = f" of {update.source.short}" if isinstance(update.source, Source) else ""
+    return (
+        f"only the rows that the gradient{lookup} touches are updated, "
+        f"at most {update.touched:,} of {update.rows:,}"
+    )
 
 
 def _remarks(explanation: Explanation) -> list[str]:

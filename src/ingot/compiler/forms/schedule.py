@@ -6,21 +6,29 @@ The output of the fuser, and the input of lowering.
 from __future__ import annotations
 
 from dataclasses import field
+from typing import NamedTuple
 
 from ingot.compiler.forms.tape import Step, Tape, program_lines
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.roles import Assemble, Gather, Reduce, View
 
-__all__ = ["Group", "Schedule", "elementwise_inputs", "gathers", "without_ones"]
+__all__ = ["Group", "Scanned", "Schedule", "elementwise_inputs", "gathers", "without_ones"]
+
+
+class Scanned(NamedTuple):
+    """The axis of a domain along which a group scans, and whether from its end."""
+
+    axis: int
+    reverse: bool
 
 
 @dataclass(eq=False)
 class Group:
     """Steps that run together.
 
-    Kinds: "fused" (one kernel), "product" (a matrix product with its epilogue), "scatter" (a kernel
-    of its own), "assemble" (copies), "view" and "iota" (no work), "check" (an error or no work),
-    "single" (one op).
+    Kinds: "fused" (one kernel), "scan" (scans with the maps before and after them), "product" (a
+    matrix product with its epilogue), "scatter" (a kernel of its own), "assemble" (copies), "view"
+    and "iota" (no work), "check" (an error or no work), "single" (one op).
     """
 
     kind: str
@@ -30,6 +38,7 @@ class Group:
     domain: tuple[int, ...] = ()
     reduced: tuple[int, ...] | None = None  # axes of `domain`; None without reductions
     by_rows: bool = False
+    scanned: Scanned | None = None  # of "scan"
     reason: str = ""  # why a single step was not fused
     parts: tuple[Group, ...] = ()  # of "product": the product, views of it, and its epilogue
     # whether ops of half types pass on float32 instead of rounding their results
@@ -55,7 +64,7 @@ class Schedule:
         numbers = self.tape.numbers()
         lines: list[str] = []
         for group in self.groups:
-            if group.kind in ("fused", "product"):
+            if group.kind in ("fused", "scan", "product"):
                 rows = ", by rows" if group.by_rows else ""
                 reads = ", ".join(f"%{numbers[step]}" for step in group.inputs)
                 writes = ", ".join(f"%{numbers[step]}" for step in group.outputs)
@@ -89,7 +98,7 @@ class Schedule:
             for source in group.inputs:
                 assert source in written, f"a group reads {source.op}, which is not written before"
             written.update(group.outputs)
-            if group.kind == "fused":
+            if group.kind in ("fused", "scan"):
                 _verify_shapes(group)
         assert needed <= written, "something is needed that no group writes"
 

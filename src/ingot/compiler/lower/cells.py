@@ -88,6 +88,7 @@ def with_assembled_read(group: Group) -> Group:
         group.domain,
         group.reduced,
         group.by_rows,
+        group.scanned,
         excess_precision=group.excess_precision,
     )
 
@@ -97,7 +98,7 @@ def cells_of(group: Group) -> list[Cell] | None:
     would be more cells than copies of parts.
     """
     ops = [step.op for step in group.steps]
-    if group.reduced or any(isinstance(op, (Gather, PairedMap)) for op in ops):
+    if group.reduced or group.scanned or any(isinstance(op, (Gather, PairedMap)) for op in ops):
         return None
     members = set(group.steps)
     for step in group.steps:

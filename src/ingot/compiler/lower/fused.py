@@ -1,10 +1,10 @@
 """Chooses the loop nest of a fused group.
 
-A map computes each element independently. Groups with reductions are processed row by row; what
-depends on the results of a row takes a second pass over it while it is still in cache. Few long
-rows are split into partial reductions that a second kernel combines. Reductions along other axes
-than the last, and those that would read memory with a long stride, process a tile of columns side
-by side.
+A map computes each element independently. Scans have nests of their own. Groups with reductions are
+processed row by row; what depends on the results of a row takes a second pass over it while it is
+still in cache. Few long rows are split into partial reductions that a second kernel combines.
+Reductions along other axes than the last, and those that would read memory with a long stride,
+process a tile of columns side by side.
 """
 
 from __future__ import annotations
@@ -23,16 +23,19 @@ from ingot.graph.deferred import Deferred
 from ingot.tuning import L1_BYTES
 
 if TYPE_CHECKING:
-    from ingot.compiler.lower.reductions import partial, rows
+    from ingot.compiler.lower.reductions import partial, rows, scans
 else:
     partial = Deferred("ingot.compiler.lower.reductions.partial")
     rows = Deferred("ingot.compiler.lower.reductions.rows")
+    scans = Deferred("ingot.compiler.lower.reductions.scans")
 
 __all__ = ["lower_group", "read_across"]
 
 
 def lower_group(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> Lowered:
     """The kernels of a fused group whose operands have these strides."""
+    if group.scanned is not None:
+        return scans.lower_scans(group, strides_of)
     if not group.reduced:
         return Lowered([lower_map(group, strides_of)])
     if _operands_across(group, strides_of):

@@ -127,7 +127,7 @@ class _Lowering:
         step = group.steps[0]
         if group.kind == "view":
             self._view(step)
-        elif group.kind == "fused":
+        elif group.kind in ("fused", "scan"):
             self._fused(group)
         elif group.kind == "product":
             self._product_with_epilogue(group)
@@ -252,7 +252,7 @@ class _Lowering:
             self._copy(copy)
             strides[source] = self.locations[copy].strides
         lowered = self._of_group(group, strides).reading(copies)
-        in_place = not group.reduced and self.part_of.keys().isdisjoint(group.outputs)
+        in_place = not (group.reduced or group.scanned or self.part_of.keys() & group.outputs)
         self._run(group, lowered, self._replaceable(group) if in_place else ())
 
     def _by_cells(self, group: Group, cells: list[Cell]) -> None:

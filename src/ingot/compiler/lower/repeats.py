@@ -82,6 +82,7 @@ def _layout(group: Group, numbers: dict[Step, int]) -> Hashable:
         group.domain,
         group.reduced,
         group.by_rows,
+        group.scanned,
         group.excess_precision,
         tuple([numbers[step] for step in group.inputs if step in numbers]),
         tuple([numbers[step] for step in group.outputs if step in numbers]),

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 
 from ingot.compiler.forms.schedule import (
     Group,
+    Scanned,
     Schedule,
     elementwise_inputs,
     gathers,
@@ -39,6 +40,7 @@ from ingot.graph.roles import (
     Map,
     Product,
     Reduce,
+    Scan,
     Scatter,
     View,
 )
@@ -50,6 +52,12 @@ from ingot.tuning import (
     MAX_PARTS,
     MAX_ROW_ELEMENTS,
     MIN_ROWS,
+)
+from ingot.tuning_rows import (
+    MAX_SCAN_ALONE,
+    MIN_SCANNED_COLUMNS,
+    MIN_SCANNED_ROWS,
+    SCAN_CHUNK,
 )
 
 __all__ = ["fuse", "runs_by_rows"]
@@ -79,6 +87,8 @@ class _Fuser:
                     self._view(step, op)
                 case Reduce() as op:
                     self._reduce(step, op)
+                case Scan() as op:
+                    self._scan(step, op)
                 case Gather():
                     self._join(step, without_ones(step.shape))
                 case Scatter():
@@ -109,6 +119,17 @@ class _Fuser:
             self._single(step, "there is nothing to reduce")
             return
         self._join(step, domain, positions)
+
+    def _scan(self, step: Step, op: Scan) -> None:
+        """Scans join the maps before them. Another scan that depends on one in the group does not
+        join, because its elements would have to wait for whole rows of the first.
+        """
+        if self.symbolic or not scans_in_kernels(step, op):
+            self._single(step, op.why_host)
+            return
+        domain = without_ones(step.shape)
+        (axis,) = _positions(step.shape, (op.axis,))
+        self._join(step, domain, scanned=Scanned(axis, op.reverse))
 
     def _view(self, step: Step, op: View) -> None:
         source = step.inputs[0]
@@ -151,13 +172,17 @@ class _Fuser:
     def _is_written_there(self, source: Step, op: Assemble) -> bool:
         """Whether a map computes an input of an assembled value, and can write it there."""
         group = self.group_of.get(source)
-        return op.disjoint and group is not None and group.reduced is None
+        if not op.disjoint or group is None:
+            return False
+        return group.reduced is None and group.scanned is None
 
     def _unite_writers(self, step: Step) -> None:
         """Merges groups that write parts of one value, which often read the same values."""
         merged: OpenGroup | None = None
         for group in map(self.group_of.get, step.inputs):
-            if group is None or group.reduced is not None or group is merged:
+            if group is None or group is merged:
+                continue
+            if group.reduced is not None or group.scanned is not None:
                 continue
             if merged is None:
                 merged = group
@@ -187,9 +212,15 @@ class _Fuser:
         self.singles[step] = Group(kind, [step], reason=reason)
 
     def _join(
-        self, step: Step, domain: tuple[int, ...], reduced: tuple[int, ...] | None = None
+        self,
+        step: Step,
+        domain: tuple[int, ...],
+        reduced: tuple[int, ...] | None = None,
+        scanned: Scanned | None = None,
     ) -> None:
-        """Adds a map or reduction to the group of its inputs if possible, else to another one."""
+        """Adds a map, reduction or scan to the group of its inputs if possible, else to another
+        one.
+        """
         direct: Sequence[Step] = elementwise_inputs(step)
         pending: Sequence[Step] = ()
         elsewhere = list(step.inputs[:1]) if gathers(step) else []
@@ -204,14 +235,14 @@ class _Fuser:
             group = self.group_of.get(source)
             if group is None or group in joinable or not group.can_read(products):
                 continue
-            if self._fits(source, group, domain, reduced):
+            if self._fits(source, group, domain, reduced, scanned):
                 joinable.append(group)
         level = self._level(direct, elsewhere, joinable)
         merged = self._merged(joinable, level)
         large = _large(direct, domain)
         if merged is None:
             level = self._level(direct, elsewhere)
-            merged = self._sharing_group(large, level, domain, reduced)
+            merged = self._sharing_group(large, level, domain, reduced, scanned)
             if not merged.can_read(products):
                 merged = OpenGroup(domain, level)
         merged.products |= products
@@ -227,6 +258,9 @@ class _Fuser:
             by_rows = runs_by_rows(domain, reduced)
             merged.reduced, merged.by_rows = reduced, by_rows
             self._add(merged, step, is_row=by_rows, is_finished=not by_rows)
+        elif scanned is not None:
+            merged.scanned = scanned
+            self._add(merged, step)
         else:
             self._add(merged, step, is_row=domain != merged.domain)
 
@@ -301,11 +335,12 @@ class _Fuser:
         level: int,
         domain: tuple[int, ...],
         reduced: tuple[int, ...] | None,
+        scanned: Scanned | None,
     ) -> OpenGroup:
         """A group that reads one of the same large values at the same level, or else a new one."""
         for source in large:
             for group in self._open_readers((source, level)):
-                if group.can_join(domain, reduced):
+                if group.can_join(domain, reduced, scanned):
                     return group
         return OpenGroup(domain, level)
 
@@ -321,13 +356,16 @@ class _Fuser:
         group: OpenGroup,
         domain: tuple[int, ...],
         reduced: tuple[int, ...] | None,
+        scanned: Scanned | None,
     ) -> bool:
         """Whether a step over the domain can run inside the group of its input `source`."""
         if source in group.finished or group.is_full:
             return False
+        if scanned is not None and source in group.scanned_steps:
+            return False
         if source in group.row_steps:
             return reduced is None and domain == group.rows_shape()
-        return group.can_join(domain, reduced)
+        return group.can_join(domain, reduced, scanned)
 
     # Book-keeping
 
@@ -361,12 +399,24 @@ class _Fuser:
         group_of: dict[Step, Group] = dict(self.singles)
         for grown in {id(each): each for each in self.group_of.values()}.values():
             grown.steps.sort(key=position.__getitem__)
-            group = Group("fused", grown.steps, [], [], grown.domain, grown.reduced, grown.by_rows)
+            group = _closed(grown)
             for step in grown.steps:
                 group_of[step] = group
         groups = list({id(group): group for group in group_of.values()}.values())
         connect(self.tape, groups, group_of)
         return in_order(self.tape, groups, group_of)
+
+
+def _closed(grown: OpenGroup) -> Group:
+    """A group that no step will join any more. A large scan alone is computed on the host."""
+    steps, domain = grown.steps, grown.domain
+    if grown.scanned is None:
+        return Group("fused", steps, [], [], domain, grown.reduced, grown.by_rows)
+    step = steps[0]
+    if len(steps) == 1 and size_of(domain) > MAX_SCAN_ALONE:
+        assert isinstance(step.op, Scan)
+        return Group("single", steps, reason=step.op.why_host)
+    return Group("scan", steps, [], [], domain, scanned=grown.scanned)
 
 
 def _large(sources: Sequence[Step], domain: tuple[int, ...]) -> list[Step]:
@@ -390,6 +440,24 @@ def _spreads(step: Step, group: OpenGroup) -> bool:
     aligned = (1,) * (len(target) - len(source)) + source
     repeated = tuple(axis for axis, length in enumerate(aligned) if length == 1)
     return without_ones(target) == group.domain and _positions(target, repeated) == group.reduced
+
+
+def scans_in_kernels(step: Step, op: Scan) -> bool:
+    """Whether a kernel can compute a scan, and is as fast as native code. Where a scan leaves out
+    the element itself, the results at the beginnings of chunks are not those from which the chunks
+    are scanned.
+    """
+    length, elements = step.shape[op.axis], size_of(step.shape)
+    if length <= 1 or elements == 0 or op.accumulates_in(step.dtype) is None:
+        return False
+    if length > SCAN_CHUNK and not op.inclusive:
+        return False
+    if elements <= MAX_SCAN_ALONE:
+        return True
+    inner = without_ones(step.shape[op.axis + 1 :])
+    if inner:
+        return inner[-1] >= MIN_SCANNED_COLUMNS
+    return length <= SCAN_CHUNK or elements >= length * MIN_SCANNED_ROWS
 
 
 def runs_by_rows(domain: tuple[int, ...], reduced: tuple[int, ...]) -> bool:

@@ -6,8 +6,9 @@ that it reads from and those that read from it (`fuse.py`).
 
 from __future__ import annotations
 
+from ingot.compiler.forms.schedule import Scanned
 from ingot.compiler.forms.tape import Step, behind_views
-from ingot.graph.roles import Reduce
+from ingot.graph.roles import Reduce, Scan
 from ingot.tuning import (
     CHAINED_REDUCTION_STEPS,
     MATH_FUNCTION_STEPS,
@@ -31,6 +32,8 @@ class OpenGroup:
         self.finished: set[Step] = set()  # reductions whose results only other groups can read
         self.reduced: tuple[int, ...] | None = None
         self.by_rows = False
+        self.scanned: Scanned | None = None
+        self.scanned_steps: set[Step] = set()  # scans, and the steps that depend on them
         self.absorbed_by: OpenGroup | None = None
         self.is_read = False  # whether something outside reads a value of it, which fixes its level
         self.products: set[Step] = set()  # the matrix products that it reads
@@ -53,16 +56,27 @@ class OpenGroup:
             return None
         return tuple(n for axis, n in enumerate(self.domain) if axis not in self.reduced)
 
-    def can_join(self, domain: tuple[int, ...], reduced: tuple[int, ...] | None) -> bool:
-        """Whether a map over the domain, or a reduction of it, can join."""
+    def can_join(
+        self,
+        domain: tuple[int, ...],
+        reduced: tuple[int, ...] | None,
+        scanned: Scanned | None = None,
+    ) -> bool:
+        """Whether a map over the domain, or a reduction or a scan of it, can join."""
         if domain != self.domain or self.is_full:
             return False
-        return reduced is None or self.reduced in (None, reduced)
+        if reduced is not None:
+            return self.scanned is None and self.reduced in (None, reduced)
+        if scanned is not None:
+            return self.reduced is None and self.scanned in (None, scanned)
+        return True
 
     def can_absorb(self, other: OpenGroup) -> bool:
         """Whether the two can be merged."""
         if self is other:
             return True
+        if None not in (self.scanned or other.scanned, self.reduced or other.reduced):
+            return False
         same_reductions = (
             self.reduced is None
             or other.reduced is None
@@ -71,6 +85,7 @@ class OpenGroup:
         return (
             self.domain == other.domain
             and same_reductions
+            and (None in (self.scanned, other.scanned) or self.scanned == other.scanned)
             and self.length + other.length < MAX_GROUP_STEPS
             and self.can_read(other.products)
         )
@@ -91,12 +106,16 @@ class OpenGroup:
         self.finished |= other.finished
         self.is_read |= other.is_read
         self.products |= other.products
+        self.scanned_steps |= other.scanned_steps
+        self.scanned = self.scanned or other.scanned
         if self.reduced is None:
             self.reduced, self.by_rows = other.reduced, other.by_rows
 
     def add(self, step: Step, is_row: bool = False, is_finished: bool = False) -> None:
         """Adds a step: with one element per row, or one that only other groups can read."""
         self.steps.append(step)
+        if isinstance(step.op, Scan) or not self.scanned_steps.isdisjoint(step.inputs):
+            self.scanned_steps.add(step)
         is_after_rows = self._reads_rows(step)
         if is_after_rows:
             self.after_rows.add(step)

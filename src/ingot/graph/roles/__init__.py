@@ -25,9 +25,9 @@ from ingot.graph.roles.products.pooling import Pooling, PoolingBackward, Pooling
 from ingot.graph.roles.products.product import Product
 from ingot.graph.roles.products.quantized_product import QuantizedProduct
 from ingot.graph.roles.products.tiled import Tiled
-from ingot.graph.roles.reduce import Reduce
+from ingot.graph.roles.reduce import Reduce, Selection
 from ingot.graph.roles.scan import Scan
-from ingot.graph.roles.scatter import Scatter
+from ingot.graph.roles.scatter import Scatter, SparseSum
 from ingot.graph.roles.view import View
 
 __all__ = [
@@ -57,6 +57,8 @@ __all__ = [
     "Reduce",
     "Scan",
     "Scatter",
+    "Selection",
+    "SparseSum",
     "Tiled",
     "View",
     "role_of",

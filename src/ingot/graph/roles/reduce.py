@@ -1,8 +1,11 @@
-"""Reductions: ops that combine the elements along some axes into one."""
+"""Reductions: ops that combine the elements along some axes into one, and selections, which keep
+some elements of each row.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from math import isinf
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
     from ingot.graph.kernel import Kernel, Value
     from ingot.graph.shape import Shape
 
-__all__ = ["Reduce", "neutral_value"]
+__all__ = ["Reduce", "Selection", "neutral_value"]
 
 
 def neutral_value(identity: float, dtype: Dtype) -> complex | bool:
@@ -75,3 +78,21 @@ class Reduce(Op, role=True):
         return apply(shifted, x)
 
     emit = no_rule("a reduction is a loop, which the code generator makes of start and combine")
+
+
+class Selection(Op, abstract=True):
+    """Ops that select few elements of each row of their one input."""
+
+    @abstractmethod
+    def by_blocks(
+        self,
+        build: Callable[..., Any],
+        elements: Callable[[Callable[[Any], Any]], Any],
+        x: Any,
+    ) -> Any | None:
+        """The same of elements that maps compute, without storing all of them; None if storing
+        them is as fast.
+
+        `x` are these elements. `elements(view)` returns what the same maps compute of views, or
+        gathers, of what they read. `build(op, *inputs)` returns the result of an op.
+        """

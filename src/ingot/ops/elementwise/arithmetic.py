@@ -6,6 +6,7 @@ each other.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from ingot.graph.op import Partial
 from ingot.graph.roles import Elementwise
 from ingot.graph.roles.elementary import Elementary, in_float32
 from ingot.graph.roles.elementwise import ANY, FLOATING, REAL, dtype_mask, lift
+from ingot.graph.roles.map import is_positive, is_single, is_zero_of_zero
 from ingot.ops.elementwise.casting import astype, only_array
 from ingot.ops.elementwise.complex_numbers import conj, imag
 
@@ -54,6 +56,7 @@ class Add(Elementary):
     name = "add"
     arity = 2
     function = np.add
+    neutral_at = (0, 1)
 
     def partials(self, out: array, x: array, y: array) -> tuple[Partial, Partial]:
         return 1, 1
@@ -67,6 +70,7 @@ class Subtract(Elementwise):
 
     name = "subtract"
     arity = 2
+    neutral_at = (1,)
 
     def evaluate(self, x: np.ndarray, y: np.ndarray) -> Any:
         if x.dtype.kind == "b":
@@ -93,6 +97,11 @@ class Multiply(Elementary):
     function = np.multiply
     neutral = 1
 
+    def is_zero(self, are_zero: Sequence[bool], *inputs: Any) -> bool:
+        return all(
+            zero or is_single(factor) for zero, factor in zip(are_zero, inputs, strict=True)
+        ) and any(are_zero)
+
     def evaluate(self, *inputs: np.ndarray) -> Any:
         return product(*inputs) if inputs[0].dtype.kind == "c" else super().evaluate(*inputs)
 
@@ -114,6 +123,9 @@ class Divide(Elementary):
     operands = "floating"
     accepts = FLOATING
     function = np.divide
+
+    def is_zero(self, are_zero: Sequence[bool], *inputs: Any) -> bool:
+        return are_zero[0] and (is_single(inputs[1]) or is_positive(inputs[1]))
 
     def evaluate(self, *inputs: np.ndarray) -> Any:
         return quotient(*inputs) if inputs[0].dtype.kind == "c" else super().evaluate(*inputs)
@@ -218,6 +230,7 @@ class Negative(Elementwise):
 
     name = "negative"
     accepts = ANY & ~dtype_mask((bool_,))
+    is_zero = is_zero_of_zero
 
     def evaluate(self, x: np.ndarray) -> Any:
         return np.negative(x)

@@ -20,6 +20,7 @@ from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.numerics.casts import converted
 from ingot.graph.op import Op, apply, no_rule, zero_jvp, zero_vjp
 from ingot.graph.roles import Host, Map
+from ingot.graph.roles.map import is_zero_of_zero
 from ingot.graph.shape import Shape, shape_text
 
 __all__ = ["astype", "contiguous", "stop_gradient", "view"]
@@ -55,6 +56,8 @@ class AsType(Map):
     """Elements converted to `dtype`. Complex to real drops the imaginary part."""
 
     dtype: Dtype
+
+    is_zero = is_zero_of_zero
 
     def is_no_op(self, x: Any) -> bool:
         return x.dtype is self.dtype

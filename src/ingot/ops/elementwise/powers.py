@@ -16,6 +16,7 @@ from ingot.graph.op import Partial
 from ingot.graph.roles import Elementwise
 from ingot.graph.roles.elementary import Elementary, in_float32
 from ingot.graph.roles.elementwise import COMPLEX, FLOATING, lift
+from ingot.graph.roles.map import is_zero_of_zero
 from ingot.ops.elementwise.comparison import where
 from ingot.ops.elementwise.exponential import log
 
@@ -56,6 +57,7 @@ class Square(Elementwise):
     """Each element times itself."""
 
     name = "square"
+    is_zero = is_zero_of_zero
 
     def evaluate(self, x: np.ndarray) -> Any:
         return in_float32(_times_itself, x)
@@ -75,6 +77,8 @@ class Sqrt(Elementary):
     """Square roots; NaN for negative numbers."""
 
     name = "sqrt"
+    is_zero = is_zero_of_zero
+    is_not_negative = True
     approximate = COMPLEX
     operands = "floating"
     function = np.sqrt

@@ -19,7 +19,8 @@ from ingot.graph.dtype import bfloat16, float16, int32, is_integer
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import Change, Op, apply
-from ingot.graph.roles import Host, Scatter
+from ingot.graph.roles import Host, Scatter, SparseSum
+from ingot.graph.roles.map import viewed
 from ingot.graph.shape import Shape, broadcast_shapes, normalize_axis, size_of
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.comparison import where
@@ -33,7 +34,7 @@ from ingot.ops.internal.accumulate import (
 )
 from ingot.ops.internal.adjoints import Broadcast, Reshape
 from ingot.ops.internal.indexed_elements import ElementsAt, checked, emitted_wrap
-from ingot.ops.shape.creation import arange, zeros
+from ingot.ops.shape.creation import Arange, arange, zeros
 from ingot.ops.shape.movement import broadcast_to, require_array, reshape, transpose
 from ingot.ops.shape.slicing import broadcast_batch, element, zeros_for_none
 from ingot.tuning_rows import MIN_NATIVE_SCATTER, MIN_NATIVE_SCATTER_ROW
@@ -289,7 +290,7 @@ def _as_matrix(x: np.ndarray, count: int) -> np.ndarray:
     return x.reshape((size_of(x.shape[:count]), size_of(x.shape[count:])))
 
 
-class Put(_Updated, Host):
+class Put(_Updated, SparseSum, Host):
     """An update at indices that are checked when it is evaluated."""
 
     why_host = "it has many updates, no elements, or sums of a half type, which are kept in float32"
@@ -307,6 +308,40 @@ class Put(_Updated, Host):
             for axis, index in zip(self.axes, indices, strict=True)
         ]
         return build(CheckedPut(self.axes, self.mode), x, updates, *slots)
+
+    def selects(self, shape: Shape, index_shape: Shape) -> tuple[int, int, int] | None:
+        count = len(self.axes)
+        if self.mode != "add" or self.axes != tuple(range(count)):
+            return None
+        return size_of(index_shape), size_of(shape[:count]), size_of(shape[count:])
+
+    def selected_sums(
+        self,
+        build: Callable[..., Any],
+        zeros: tuple[Any, Any],
+        shape: Shape,
+        updates: Any,
+        *indices: Any,
+    ) -> Any:
+        # The sum of a row is computed where the last of its updates is.
+        index_shape, every = indices[0].shape, tuple(range(len(indices)))
+        count = size_of(index_shape)
+        numbers = build(Reshape(index_shape), build(Arange(0, 1, count, int32)))
+        none = build(Broadcast(shape[: len(indices)]), zeros[1])
+        last = build(Put(every, "assign"), none, numbers, *indices)
+        row = build(Take(every), last, *indices)
+        nothing = build(Broadcast((count, *shape[len(indices) :])), zeros[0])
+        sums = build(Put((0,), "add"), nothing, updates, row)
+        return build(Take((0,)), sums, row)
+
+    def selected(self, build: Callable[..., Any], x: Any, *indices: Any) -> Any:
+        shape, number = self.gathered_shape(x.shape, indices[0].shape), viewed(x)
+        if size_of(number.shape) == 1 and len(number.shape) <= len(shape):
+            return build(Broadcast(shape), number)
+        return build(Take(self.axes), x, *indices)
+
+    def replaced(self, build: Callable[..., Any], x: Any, rows: Any, *indices: Any) -> Any:
+        return build(Put(self.axes, "assign"), x, rows, *indices)
 
 
 def _is_native(x: Any, updates: Any, count: int) -> bool:

@@ -6,22 +6,32 @@ return. Output: the elements, or positions, that the sorted or partitioned rows 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from ingot._native import Dtype, array, select_rows, sort_rows
-from ingot.graph.dtype import from_numpy, uint32
+from ingot.graph.deferred import Deferred
+from ingot.graph.dtype import complex64, from_numpy, uint32
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import Op, no_rule
-from ingot.graph.roles import Host
+from ingot.graph.roles import Host, Selection
 from ingot.graph.shape import Shape, size_of
+from ingot.ops.internal.adjoints import Reshape
 from ingot.ops.internal.positions import IN_PROGRAMS
 from ingot.ops.shape.slicing import Slice
+
+if TYPE_CHECKING:
+    from ingot.ops.internal import blocks_of_rows
+else:
+    blocks_of_rows = Deferred("ingot.ops.internal.blocks_of_rows")
 
 __all__ = ["PartOfPartition", "axes_around", "part_of_partition", "selected", "sorted_rows"]
 
 
 @dataclass(frozen=True)
-class PartOfPartition(Host):
+class PartOfPartition(Selection, Host):
     """A range of indices along `axis` of a partition, as elements or positions."""
 
     kth: int
@@ -39,9 +49,42 @@ class PartOfPartition(Host):
     def evaluate(self, x: np.ndarray) -> np.ndarray:
         return selected(x, self.axis, self.kth, (self.begin, self.end), self.positions)
 
+    def by_blocks(
+        self,
+        build: Callable[..., Any],
+        elements: Callable[[Callable[[Any], Any]], Any],
+        x: Any,
+    ) -> Any | None:
+        largest = 2 * self.kth >= x.shape[-1]
+        count = x.shape[-1] - self.kth if largest else self.kth + 1
+        is_few = self.begin >= self.kth if largest else self.end <= self.kth + 1
+        if not is_few or self.axis != len(x.shape) - 1 or x.dtype is complex64:
+            return None
+        if not blocks_of_rows.pays(x.shape, count):
+            return None
+        blocks = blocks_of_rows.Blocks(build, elements, x, largest)
+        # the elements, by the extremes of their blocks
+        chosen = build(
+            PartOfPartition(*_end(blocks.count, count, largest), True), blocks.extremes()
+        )
+        candidates = blocks.candidates(chosen)
+        shift = x.shape[-1] - candidates.shape[1] if largest else 0
+        begin, end = self.begin - shift, self.end - shift
+        found = build(PartOfPartition(self.kth - shift, 1, begin, end, self.positions), candidates)
+        if self.positions:
+            found = blocks.positions(chosen, found)
+        return build(Reshape((*x.shape[:-1], end - begin)), found)
+
     vjp = no_rule(IN_PROGRAMS)
     jvp = no_rule(IN_PROGRAMS)
     vmap = no_rule(IN_PROGRAMS)
+
+
+def _end(length: int, count: int, largest: bool) -> tuple[int, int, int, int]:
+    """The fields of a partition along axis 1 of which the `count` largest or smallest are read."""
+    if largest:
+        return length - count, 1, length - count, length
+    return count - 1, 1, 0, count
 
 
 def part_of_partition(

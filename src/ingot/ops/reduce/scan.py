@@ -15,7 +15,20 @@ import numpy as np
 
 from ingot._native import Dtype, array, scan_rows, wrap
 from ingot.graph.device import StreamLike
-from ingot.graph.dtype import bool_, float32, from_numpy, int32, is_inexact
+from ingot.graph.dtype import (
+    bfloat16,
+    bool_,
+    complex64,
+    float16,
+    float32,
+    float64,
+    from_numpy,
+    int32,
+    is_floating,
+    is_inexact,
+    uint8,
+)
+from ingot.graph.kernel import Kernel, Value
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.numerics.routines import Routine, RoutineBuilder, Spec
 from ingot.graph.op import apply
@@ -198,12 +211,25 @@ class _Cumulative(Scan, abstract=True):
         """At each position the result before it."""
         return apply(replace(self, inclusive=False), x)
 
+    def accumulates_in(self, dtype: Dtype) -> Dtype | None:
+        if dtype is complex64:
+            return None
+        if dtype is bool_:
+            return uint8
+        return float32 if dtype in (float16, bfloat16) else dtype
+
 
 class CumSum(_Cumulative):
     """Running sum."""
 
     identity = 0
     step = np.add
+
+    def accumulates_in(self, dtype: Dtype) -> Dtype | None:
+        return float64 if is_floating(dtype) else super().accumulates_in(dtype)
+
+    def emit_step(self, k: Kernel, previous: Value, x: Value) -> Value:
+        return k.add(previous, x)
 
     def scanned(self, source: np.ndarray, target: np.ndarray) -> bool:
         if source.dtype.kind != "c":
@@ -225,6 +251,9 @@ class CumProd(_Cumulative):
     identity = 1
     step = np.multiply
 
+    def emit_step(self, k: Kernel, previous: Value, x: Value) -> Value:
+        return k.multiply(previous, x)
+
     def partials(self, out: array, previous: array, x: array) -> tuple[array, array]:
         return x, previous
 
@@ -244,6 +273,9 @@ class CumMax(_CumulativeExtreme):
     identity = -math.inf
     step = np.maximum
 
+    def emit_step(self, k: Kernel, previous: Value, x: Value) -> Value:
+        return k.maximum(previous, x)
+
 
 class CumMin(_CumulativeExtreme):
     """Smallest element so far; NaN from the first NaN on."""
@@ -251,12 +283,20 @@ class CumMin(_CumulativeExtreme):
     identity = math.inf
     step = np.minimum
 
+    def emit_step(self, k: Kernel, previous: Value, x: Value) -> Value:
+        return k.minimum(previous, x)
+
 
 class LogCumSumExp(_Cumulative):
     """Logarithm of the running sum of exponentials."""
 
     identity = -math.inf
     step = np.logaddexp
+
+    why_host = "its functions cost more than the memory that fusion would save"
+
+    def accumulates_in(self, dtype: Dtype) -> Dtype | None:
+        return None
 
     def start(self, dtype: np.dtype) -> complex | bool:
         return self.identity  # also for complex numbers: its exponential is 0
