@@ -26,9 +26,10 @@ from ingot.compiler.llvm.code import Code, Register
 from ingot.compiler.llvm.emit import Element, LLVMKernel
 from ingot.compiler.llvm.mathlib.number import Number, absolute, select
 from ingot.graph.dtype import Dtype, float32, float64
+from ingot.graph.kernel import WORDS
 
 BINARY = ("arctan2", "power", "remainder")
-UNARY = [name for name in mathlib.__all__ if name not in (*BINARY, "integer_power")]
+UNARY = [name for name in WORDS if name not in BINARY and hasattr(mathlib, name)]
 # Where functions are usually evaluated; else -4 to 4
 INTERVALS = {
     "arccos": (-1.0, 1.0),
