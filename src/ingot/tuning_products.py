@@ -42,6 +42,14 @@ MIN_DOT_COLUMN_BYTES = 64
 # panels: 0.85 for 16 rows and sums of 256, 1.15 for 24 rows of these, 1.5 for 16 rows and sums of
 # 100, 2.2 for stacks of 32 rows and sums of 32. matmul_stack_transposed.
 MIN_DOT_LENGTH = 16
+# Columns of results up to which, with both operands transposed, the transpose of the result is
+# computed, which reads both in place: of bfloat16 pairs, which are packed anyway, and of others.
+# Measured, time relative to transposing an operand, (rows, products per sum, columns): (500, 300,
+# 12) 0.20, (500, 100, 40) 0.75, (500, 300, 100) 0.92, (200, 200, 200) 1.03, (512, 512, 512) 1.05;
+# fewer rows than columns: (16, 1000, 300) 0.91, (25, 600, 300) 1.10, (40, 1000, 500) 1.22;
+# bfloat16: (500, 300, 12) 0.73, (60, 300, 400) 1.24, (300, 300, 300) 1.31. No benchmark.
+MAX_TRANSPOSED_COLUMNS = 128
+MAX_TRANSPOSED_PAIRS = 16
 # Rows and columns of tiles of dot products, preferred ones first, with 32 registers and with 16.
 # Measured, 12 rows, sums of 1000, 1003 columns, us: 3 x 6 271, 4 x 6 270, 6 x 4 269, 2 x 8 291,
 # 2 x 12 343; 20 rows, sums of 600, 129 columns: 4 x 6 37.9, 5 x 5 36.6, 5 x 4 38.3; 28 rows of
@@ -61,6 +69,9 @@ MIN_ORDERED_MATRIX_BYTES = 64 << 10
 # GB/s for one, four and eight from one column at a time: float32, sums of 288 39, 67 and 58, of
 # 1000 43, 72 and 63; pairs of bfloat16 35, 61 and 54; 36, 66 and 58. matmul_vector.
 DOT_CHAINS = 4
+# Columns of one row of results that an iteration of the parallel loop computes: finding the indices
+# of an iteration takes a division. matmul_vector.
+MIN_DOT_TASK_COLUMNS = 8
 # Blocks of 32 codes per row of a quantised matrix above which a row of int8 is multiplied by one
 # row of the matrix at a time instead of two. Measured, one thread, 4 bits from memory, GB/s for one
 # and for two: sums of 576 18.8 and 20.2, 1536 20.4 and 20.6, 1024 23.7 and 22.2, 2048 22.4 and

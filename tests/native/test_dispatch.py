@@ -104,22 +104,25 @@ SMALL_SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "float16", "bfloat16"])
 @pytest.mark.parametrize("shapes", SMALL_SHAPES, ids=str)
 def test_small_products_run_without_python(
     shapes: tuple[tuple[int, ...], tuple[int, ...]], dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Matmul, "evaluate", _by_rule)
     generator = np.random.default_rng(0)
+    kind = getattr(mx, dtype).numpy
+    rounding = {"float16": 2.0**-11, "bfloat16": 2.0**-8}.get(dtype, 2e-5)
     for _ in range(3):
-        left, right = (generator.standard_normal(shape).astype(dtype) for shape in shapes)
+        left, right = (generator.standard_normal(shape).astype(kind) for shape in shapes)
         expected = left.astype(np.complex128) @ right.astype(np.complex128)
         for a in (_as_array(left), _transposed_in_memory(left)):
             for b in (_as_array(right), _transposed_in_memory(right)):
-                found = np.array(a @ b)
-                assert found.dtype == left.dtype
-                assert found.shape == expected.shape
-                np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+                for found in (a @ b, mx.compile(lambda x, y: x @ y)(a, b)):
+                    assert found.dtype is getattr(mx, dtype)
+                    assert found.shape == expected.shape
+                    values = np.array(found).astype(np.complex128)
+                    np.testing.assert_allclose(values, expected, rtol=rounding, atol=2e-5)
 
 
 def _as_array(values: np.ndarray) -> mx.array:
@@ -132,15 +135,53 @@ def _transposed_in_memory(values: np.ndarray) -> mx.array:
     return _as_array(np.ascontiguousarray(values.swapaxes(-1, -2))).swapaxes(-1, -2)
 
 
-def test_small_products_of_any_strides() -> None:
-    values = grid(12, 12)
-    x = mx.array(values)
-    views = [(slice(None, None, 2), slice(1, 7)), (slice(2, 8), slice(None, None, -2))]
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16], ids=str)
+def test_small_products_round_half_types_as_casts_do(dtype: mx.Dtype) -> None:
+    # every half number times one, and sums of two that are ties, subnormal, too large or no numbers
+    every = np.arange(1 << 16, dtype=np.uint16).view(dtype.numpy).reshape(-1, 16)
+    one = mx.array(np.eye(16), dtype)
+    found = np.concatenate([np.array(_of_half(rows, dtype) @ one) for rows in np.split(every, 64)])
+    with np.errstate(invalid="ignore"):
+        expected = (every.astype(np.float32) @ np.eye(16, dtype=np.float32)).astype(dtype.numpy)
+    np.testing.assert_array_equal(found.astype(np.float32), expected.astype(np.float32))
+    generator = np.random.default_rng(0)
+    pairs = generator.integers(0, 1 << 16, (4096, 2), np.uint16).view(dtype.numpy)
+    ones = np.ones((2, 1), dtype.numpy)
+    with np.errstate(all="ignore"):
+        sums = pairs.astype(np.float32).sum(1, keepdims=True).astype(dtype.numpy)
+        found = np.array(_of_half(pairs, dtype) @ _of_half(ones, dtype))
+    np.testing.assert_array_equal(found.astype(np.float32), sums.astype(np.float32))
+
+
+def _of_half(values: np.ndarray, dtype: mx.Dtype) -> mx.array:
+    """Bits of half numbers as they are: constructors may change NaN."""
+    return mx.array(np.ascontiguousarray(values).view(np.uint16)).view(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "float16", "bfloat16"])
+def test_small_products_of_any_strides(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Matmul, "evaluate", _by_rule)
+    kind = getattr(mx, dtype)
+    values = (grid(12, 12) % 11 - 5).astype(kind.numpy)  # sums are exact
+    wide = np.complex128 if dtype == "complex64" else np.float64
+    x = _as_array(values)
+    views = [
+        (slice(None, None, 2), slice(1, 7)),
+        (slice(2, 8), slice(None, None, -2)),
+        (slice(None, None, -2), slice(5, None, -1)),
+        (slice(0, 1), slice(6)),
+    ]
     for first in views:
-        for second in views:
+        for second in views[:3]:
             for _ in range(2):
-                assert np.array_equal(
-                    np.array(x[first] @ x[second]), values[first] @ values[second]
-                )
+                expected = values[first].astype(wide) @ values[second].astype(wide)
+                found = np.array(x[first] @ x[second])
+                assert np.array_equal(found, expected.astype(found.dtype))
     repeated = mx.broadcast_to(x[:1], (12, 12)) @ mx.broadcast_to(x[:, 2:3], (12, 12))
-    assert np.array_equal(np.array(repeated), np.tile(values[:1] @ values[:, 2:3], (12, 12)))
+    expected = np.tile(values[:1].astype(wide) @ values[:, 2:3], (12, 12))
+    assert np.array_equal(np.array(repeated), expected.astype(values.dtype))
+    stack = mx.stack([x, x[::-1]])[:, ::3, ::2] @ mx.stack([x[::2], x[1::2]])
+    expected = np.stack([values, values[::-1]])[:, ::3, ::2].astype(wide) @ np.stack(
+        [values[::2], values[1::2]]
+    )
+    assert np.array_equal(np.array(stack), expected.astype(values.dtype))

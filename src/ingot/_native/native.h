@@ -238,6 +238,7 @@ int ingot_add_top_k(PyObject *module);
 int ingot_add_rows(PyObject *module);
 int ingot_add_list_search(PyObject *module);
 int ingot_add_product(PyObject *module);
+int ingot_add_small_product(PyObject *module);
 int ingot_add_ordered_sum(PyObject *module);
 int ingot_add_checked(PyObject *module);
 int ingot_add_field_init(PyObject *module);

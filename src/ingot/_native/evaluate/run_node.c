@@ -5,7 +5,7 @@
  * instead of reading memory that is being overwritten. */
 #include "communication/mailbox.h"
 #include "evaluate/dispatch.h"
-#include "evaluate/product.h"
+#include "products/product.h"
 #include "numpy_api.h"
 #include "programs/kept_panels.h"
 #include "tuning.h"

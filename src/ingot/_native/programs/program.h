@@ -4,7 +4,7 @@
 
 #include "native.h"
 #include "calls/size_code.h"
-#include "evaluate/product.h"
+#include "products/product.h"
 #include "programs/kept_panels.h"
 
 typedef struct {

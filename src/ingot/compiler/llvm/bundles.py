@@ -7,6 +7,8 @@ two bundles.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ingot._native import Dtype
 from ingot.compiler.llvm.code import (
     Code,
@@ -74,23 +76,29 @@ def repeated(x: Element, lanes: int) -> Element:
     return Element(splat(x.register, lanes), x.dtype, imaginary)
 
 
-def some_lanes(code: Code, x: Element, first: int, lanes: int, stride: int = 1) -> Element:
-    """Every `stride`-th lane of a bundle, `lanes` of them; a scalar if that is 1."""
-    imaginary = None if x.imaginary is None else _some(code, x.imaginary, first, lanes, stride)
-    real = _some(code, x.register, first, lanes, stride)
-    if x.dtype is bool_ and lanes == 1:
+def some_lanes(code: Code, bundles: Sequence[Element], picks: Sequence[int]) -> Element:
+    """Some lanes of one or two bundles, by their numbers; a scalar if it is a single one."""
+    first, imaginary = bundles[0], None
+    if first.imaginary is not None:
+        planes = [each.imaginary for each in bundles if each.imaginary is not None]
+        imaginary = _some(code, planes, picks)
+    real = _some(code, [each.register for each in bundles], picks)
+    if first.dtype is bool_ and len(picks) == 1:
         real = code.compare("icmp ne", real, literal("i8", 0))
-    return Element(real, x.dtype, imaginary)
+    return Element(real, first.dtype, imaginary)
 
 
-def _some(code: Code, x: Register, first: int, lanes: int, stride: int) -> Register:
-    scalar = x.type[1:-1].split(" x ")[1]
-    if lanes == 1:
-        return code.assign(scalar, f"extractelement {x}, i64 {first}")
-    mask = ", ".join(f"i32 {first + lane * stride}" for lane in range(lanes))
+def _some(code: Code, bundles: Sequence[Register], picks: Sequence[int]) -> Register:
+    first, *others = bundles
+    scalar = first.type[1:-1].split(" x ")[1]
+    if len(picks) == 1:
+        number, lane = divmod(picks[0], lane_count(first.type))
+        return code.assign(scalar, f"extractelement {bundles[number]}, i64 {lane}")
+    second = f"{others[0]}" if others else f"{first.type} poison"
+    mask = ", ".join(f"i32 {pick}" for pick in picks)
     return code.assign(
-        f"<{lanes} x {scalar}>",
-        f"shufflevector {x}, {x.type} poison, <{lanes} x i32> <{mask}>",
+        f"<{len(picks)} x {scalar}>",
+        f"shufflevector {first}, {second}, <{len(picks)} x i32> <{mask}>",
     )
 
 
@@ -134,9 +142,13 @@ def store_lanes(k: LLVMKernel, x: Element, address: Register, below: Register | 
 
 
 def _mask(code: Code, lanes: int, below: Register) -> Register:
-    """The mask of the lanes whose number is below a limit."""
-    numbers = ", ".join(f"i64 {lane}" for lane in range(lanes))
-    limit = _splatted(code, below, lanes)
+    """The mask of the lanes whose number is below a limit. It is compared in 32 bits, of which
+    registers hold all lanes.
+    """
+    numbers = ", ".join(f"i32 {lane}" for lane in range(lanes))
+    most = code.call("i64", "llvm.smin.i64", below, literal("i64", lanes))
+    count = code.call("i64", "llvm.smax.i64", most, literal("i64", 0))
+    limit = _splatted(code, code.assign("i32", f"trunc {count} to i32"), lanes)
     return code.compare("icmp slt", Register(f"<{numbers}>", limit.type), limit)
 
 

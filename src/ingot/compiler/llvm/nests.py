@@ -437,8 +437,8 @@ class _Writer:
         self.elements[splat] = in_all_lanes(self.code, self._element(splat.value), splat.lanes)
 
     def _some_lanes(self, lanes: Lanes) -> None:
-        bundle = self._element(lanes.value)
-        self.elements[lanes] = some_lanes(self.code, bundle, lanes.first, lanes.lanes, lanes.stride)
+        bundles = [self._element(each) for each in lanes.values]
+        self.elements[lanes] = some_lanes(self.code, bundles, lanes.picks)
 
     def _copy(self, block: CopyBlock) -> None:
         target, source = self.corners[block]

@@ -365,7 +365,8 @@ class _Lowering:
             self.kernel_results[step] = results
             self._run(group, lowered, results=results)
             return True
-        if isinstance(step.op, Product) and has_gemm(step.dtype):
+        shapes = [source.shape for source in step.inputs]
+        if isinstance(step.op, Product) and has_gemm(step.dtype, *shapes):
             self._multiply(step)
             return True
         return False

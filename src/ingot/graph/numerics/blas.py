@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ingot import _native
-from ingot.graph.dtype import complex64, float32, float64
+from ingot.graph.dtype import bfloat16, complex64, float16, float32, float64
 from ingot.graph.libraries import prepare_blas, scipy_blas, scipy_lapack
 from ingot.graph.shape import size_of
 from ingot.tuning import MAX_BLAS_STACK, MAX_BLAS_WORK, MIN_PRODUCT_THREAD_WORK
@@ -37,14 +37,24 @@ Layout = tuple[tuple[int, ...], tuple[int, ...]]  # shape and strides in bytes
 Product = tuple[Any, ...]  # what `_native.multiply` takes
 
 _ROUTINES = ("sgemm", "dgemm", "cgemm", "sgemv", "dgemv", "cgemv")
-_LETTERS = {float32.numpy: "s", float64.numpy: "d", complex64.numpy: "c"}
+_LETTERS = {
+    float32.numpy: "s",
+    float64.numpy: "d",
+    complex64.numpy: "c",
+    float16.numpy: "h",
+    bfloat16.numpy: "b",
+}
 _MAX_STACK_AXES = 6
 _SHORT_INTEGERS = 1 << 31
 
 
-def has_gemm(dtype: Any) -> bool:
-    """Whether BLAS multiplies matrices of this dtype."""
-    return dtype in (float32, float64, complex64)
+def has_gemm(dtype: Any, left: tuple[int, ...], right: tuple[int, ...]) -> bool:
+    """Whether BLAS multiplies stacks of these shapes and this dtype: half types, which it takes as
+    float32, if the product is small.
+    """
+    return dtype in (float32, float64, complex64) or (
+        dtype in (float16, bfloat16) and is_small(left, right)
+    )
 
 
 @cache
@@ -98,9 +108,11 @@ def _address(capsule: Any) -> int:
     return address
 
 
-def product_of(dtype: np.dtype[Any], left: Layout, right: Layout) -> Product | None:
+def product_of(
+    dtype: np.dtype[Any], left: Layout, right: Layout, copies: bool = False
+) -> Product | None:
     """Plan the product of two stacks of matrices into a contiguous one; None if BLAS cannot read an
-    operand in place.
+    operand in place, unless it may be copied first, as those of small products are.
 
     BLAS is column-major, so it computes the transposed product, with the operands swapped.
     """
@@ -108,8 +120,8 @@ def product_of(dtype: np.dtype[Any], left: Layout, right: Layout) -> Product | N
     size = dtype.itemsize
     m, k = left_shape[-2:]
     n = right_shape[-1]
-    rows = _matrix(left_shape[-2:], left_strides[-2:], size)
-    columns = _matrix(right_shape[-2:], right_strides[-2:], size)
+    rows = _matrix(left_shape[-2:], left_strides[-2:], size, copies)
+    columns = _matrix(right_shape[-2:], right_strides[-2:], size, copies)
     if rows is None or columns is None:
         return None
     lengths, strides = _stack(left_shape[:-2], left_strides[:-2], right_strides[:-2], m * n * size)
@@ -117,6 +129,7 @@ def product_of(dtype: np.dtype[Any], left: Layout, right: Layout) -> Product | N
         len(lengths) == 1
         and strides[0] == (0,)
         and rows[0] == "N"
+        and rows[2] == 1
         and strides[1] == (m * rows[1] * size,)
     ):
         m *= lengths[0]  # one matrix on the right: all rows of the stack form one matrix
@@ -127,13 +140,19 @@ def product_of(dtype: np.dtype[Any], left: Layout, right: Layout) -> Product | N
     ):
         return None
     transposes = columns[0] + rows[0]
-    return (
+    found = (
         _LETTERS[dtype], transposes, n, m, k, columns[1], rows[1], max(1, n), lengths, strides,
     )  # fmt: skip
+    steps = (columns[2], rows[2])
+    return found if steps == (1, 1) else (*found, steps)
 
 
-def _matrix(shape: Sequence[int], strides: Sequence[int], size: int) -> tuple[str, int] | None:
-    """How BLAS reads a matrix: as it is ("N") or transposed ("T"), and its leading dimension."""
+def _matrix(
+    shape: Sequence[int], strides: Sequence[int], size: int, copies: bool
+) -> tuple[str, int, int] | None:
+    """How BLAS reads a matrix: as it is ("N") or transposed ("T"), its leading dimension, and the
+    distance of adjacent elements, which is 1 unless copies are made.
+    """
     rows, columns = shape
     row, column = strides
     if (
@@ -141,13 +160,15 @@ def _matrix(shape: Sequence[int], strides: Sequence[int], size: int) -> tuple[st
         and row % size == 0
         and (row >= columns * size or rows == 1)
     ):
-        return "N", max(1, columns, row // size if rows > 1 else columns)
+        return "N", max(1, columns, row // size if rows > 1 else columns), 1
     if (
         (row == size or rows == 1)
         and column % size == 0
         and (column >= rows * size or columns == 1)
     ):
-        return "T", max(1, rows, column // size if columns > 1 else rows)
+        return "T", max(1, rows, column // size if columns > 1 else rows), 1
+    if copies and row % size == column % size == 0:
+        return "N", row // size, column // size
     return None
 
 
@@ -186,12 +207,11 @@ def is_small(left: tuple[int, ...], right: tuple[int, ...]) -> bool:
 
 
 def small_product(left: np.ndarray, right: np.ndarray) -> _native.SmallProduct | None:
-    """The product of two stacks of these layouts without Python; None if BLAS has none for the
-    dtype, or cannot read an operand in place.
-    """
-    if left.dtype not in _LETTERS or left.ndim > _MAX_STACK_AXES + 2:
+    """The product of two stacks of these layouts without Python; None if it has too many axes."""
+    if left.ndim > _MAX_STACK_AXES + 2:
         return None
-    product = product_of(left.dtype, (left.shape, left.strides), (right.shape, right.strides))
+    layouts = ((left.shape, left.strides), (right.shape, right.strides))
+    product = product_of(left.dtype, *layouts, copies=True)
     if product is None:
         return None
     return _native.SmallProduct(product, (*left.shape[:-1], right.shape[-1]))

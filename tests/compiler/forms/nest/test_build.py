@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from tests.compiler.forms.nest.nest_runner import run_nest
 
 from ingot.compiler.forms.affine import affine
 from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Apply, Constant, Loop, Position
+from ingot.compiler.forms.nest.interpret import interpret
 from ingot.compiler.forms.nest.text import nest_text
 from ingot.compiler.forms.nest.verify import verify
 from ingot.compiler.forms.sizes import Sizes
@@ -85,3 +88,25 @@ def test_conditions_and_masks_have_bodies() -> None:
     text = nest_text(b.nest)
     assert "unless y is x\n      y[i] = v1" in text
     assert "when v1 in 0..4\n" in text
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 6, 24, 33])
+def test_bundles_are_folded_together_as_one_by_one(count: int) -> None:
+    lanes = 16
+    b = NestBuilder()
+    x = b.buffer("x", float32, (count, lanes), (4 * lanes, 4), 0)
+    together, alone = (
+        b.buffer(name, float32, (count,), (4,), n) for n, name in ((1, "y"), (2, "z"))
+    )
+    with b.parallel((1,)):
+        bundles = [b.load_lanes(x, (affine(row), affine(0)), lanes) for row in range(count)]
+        for row, total in enumerate(b.fold_each(bundles, b.words.add)):
+            b.store(total, together, (affine(row),))
+            b.store(b.fold_lanes(bundles[row], b.words.add), alone, (affine(row),))
+    verify(b.nest)
+    values = np.random.default_rng(count).normal(size=(count, lanes)).astype(np.float32)
+    for run in (run_nest, interpret):
+        found = np.zeros(count, np.float32), np.zeros(count, np.float32)
+        run(b.nest, [values, *found])
+        np.testing.assert_array_equal(*found)
+        np.testing.assert_allclose(found[0], values.sum(1), rtol=1e-4, atol=1e-5)

@@ -40,5 +40,5 @@ def test_dependence_goes_through_words_lanes_and_loops() -> None:
     total.update = Apply(float32, "add", (total, term))
     assert depends(total.update, total)
     assert depends(total, term)
-    assert depends(Lanes(float32, Splat(float32, term, 4), 0, 1), ZERO)
+    assert depends(Lanes(float32, (Splat(float32, term, 4),), (0,)), ZERO)
     assert not depends(term, total)

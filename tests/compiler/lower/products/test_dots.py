@@ -57,7 +57,8 @@ def test_one_row_is_summed_alike_column_by_column(
     is_converted = dtype == "bfloat16" and "avx512_bf16" not in processor_features()
     assert (text == other_text) == is_converted
     if not is_converted:
-        assert text.count("fused_multiply_add") < other_text.count("fused_multiply_add")
+        # loops run along one column after the other, instead of along all of a tile
+        assert text.count("for ") > other_text.count("for ")
     np.testing.assert_array_equal(found, expected)
     require_close(mx.array(found).astype(x.dtype), x, w.T)
 

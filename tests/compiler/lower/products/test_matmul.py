@@ -125,6 +125,47 @@ def test_left_operands_without_contiguous_rows(dtype: str, k: int) -> None:
     require_close(found, a[::-1], b)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("stack", [(), (2,)])
+def test_transposed_operands_give_few_columns(dtype: str, stack: tuple[int, ...]) -> None:
+    for m, k, n in ((131, 130, 9), (20, 600, 16), (150, 77, 100)):
+        a, b = (mx.array(x).astype(getattr(mx, dtype)) for x in matrices(m, k, n, stack))
+        given = [mx.contiguous(x.swapaxes(-1, -2)) for x in (a, b)]
+        bias = mx.array(np.random.default_rng(0).normal(size=(m, n))).astype(a.dtype)
+
+        def product(x: mx.array, y: mx.array) -> mx.array:
+            return x.swapaxes(-1, -2) @ y.swapaxes(-1, -2)
+
+        found = mx.compile(product)(*given)
+        require_close(found, a, b)
+        after = mx.compile(lambda x, y, z: (product(x, y) + z) * 2)(*given, bias)
+        assert mx.array_equal(after, (found + bias) * 2)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("m", [1, 2, 3, 12])
+def test_few_rows_that_are_not_contiguous(dtype: str, m: int) -> None:
+    a, b = (mx.array(x).astype(getattr(mx, dtype)) for x in matrices(m, 333, 150))
+    right = mx.contiguous(b.T)
+    for left, view in (
+        (mx.repeat(a, 2, axis=1), lambda x: x[:, ::2]),
+        (mx.contiguous(a.T), lambda x: x.T),
+        (mx.repeat(a[::-1], 2, axis=0), lambda x: x[::-2]),
+    ):
+        found = mx.compile(lambda x, y, view=view: view(x) @ y.T)(left, right)
+        require_close(found, a, b)
+
+
+@pytest.mark.parametrize("k", [129, 1027, 1029])
+def test_odd_sums_of_bfloat16_of_rows_in_place(k: int) -> None:
+    a, b = (mx.array(x).astype(mx.bfloat16) for x in matrices(41, k, 70))
+    wide = mx.concatenate([a, mx.full((41, 6), mx.nan, mx.bfloat16)], axis=1)
+    require_close(mx.compile(lambda x, y: x[:, :k] @ y)(wide, b), a, b)
+    found = mx.compile(lambda x, y: x @ y)(a, b)
+    after = mx.compile(lambda x, y: mx.maximum(x @ y, 0))(a, b)
+    assert mx.array_equal(after, mx.maximum(found, 0))
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 def test_odd_sums_of_bfloat16_pair_their_last_element_with_zero(transposed: bool) -> None:
     a, b = (mx.array(x).astype(mx.bfloat16) for x in matrices(40, 129, 70))

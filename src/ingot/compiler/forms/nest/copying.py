@@ -142,7 +142,7 @@ class Copy:
         if isinstance(x, Splat):
             return Splat(x.dtype, self.value(x.value), x.lanes)
         assert isinstance(x, Lanes)
-        return Lanes(x.dtype, self.value(x.value), x.first, x.lanes, x.stride)
+        return Lanes(x.dtype, tuple(map(self.value, x.values)), x.picks)
 
     def _statement(self, x: Statement) -> Statement:
         if isinstance(x, Loop):

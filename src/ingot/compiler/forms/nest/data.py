@@ -263,17 +263,18 @@ class Splat(Value):
 
 
 class Lanes(Value):
-    """Every `stride`-th lane of a bundle, from `first` on; a single lane is an element."""
+    """Some lanes of bundles: `picks` are their numbers, counted through all of the bundles, which
+    are of one width. A single lane is an element.
+    """
 
-    __slots__ = ("first", "lanes", "stride", "value")
+    __slots__ = ("lanes", "picks", "values")
 
-    def __init__(self, dtype: Dtype, value: Value, first: int, lanes: int, stride: int = 1) -> None:
+    def __init__(self, dtype: Dtype, values: tuple[Value, ...], picks: tuple[int, ...]) -> None:
         self.dtype = dtype
         self.origin = None
-        self.value = value
-        self.first = first
-        self.lanes = lanes
-        self.stride = stride
+        self.values = values
+        self.picks = picks
+        self.lanes = len(picks)
 
 
 # Statements

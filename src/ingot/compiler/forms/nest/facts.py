@@ -52,7 +52,9 @@ def depends(value: Value, on: Value) -> bool:
         seen.add(found)
         if isinstance(found, Apply):
             stack.extend(found.operands)
-        elif isinstance(found, (Lanes, Splat)):
+        elif isinstance(found, Lanes):
+            stack.extend(found.values)
+        elif isinstance(found, Splat):
             stack.append(found.value)
         elif isinstance(found, Carried):
             stack.append(found.start)

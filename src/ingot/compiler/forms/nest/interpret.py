@@ -153,7 +153,7 @@ class _Run:
         self.values[splat] = found if splat.lanes > 1 else found[0]
 
     def lanes(self, lanes: Lanes) -> None:
-        some = self.value(lanes.value)[lanes.first :: lanes.stride][: lanes.lanes]
+        some = np.concatenate([self.value(each) for each in lanes.values])[[*lanes.picks]]
         self.values[lanes] = some if lanes.lanes > 1 else some[0]
 
     def apart(self, apart: Apart) -> None:

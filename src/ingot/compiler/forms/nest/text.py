@@ -7,6 +7,7 @@ Callers may name buffers and values by their `origin`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -265,10 +266,9 @@ class _Printer:
         elif isinstance(value, Bundle):
             text, binding = f"{self._buffer(value.buffer)}[0..{value.lanes}]", _ATOM
         elif isinstance(value, Lanes):
-            last = value.first + (value.lanes - 1) * value.stride + 1
-            lanes = f"{value.first}..{last}" if value.lanes > 1 else f"{value.first}"
-            lanes += f" by {value.stride}" if value.stride > 1 else ""
-            text, binding = f"{self._text(value.value, _ATOM - 1)}[{lanes}]", _ATOM
+            bundles = ", ".join(self._text(each, _ATOM - 1) for each in value.values)
+            bundles = f"({bundles})" if len(value.values) > 1 else bundles
+            text, binding = f"{bundles}[{_picks_text(value.picks)}]", _ATOM
         else:
             text, binding = self._applied(value)
         alone = len(uses) == 1 and len(text) <= MAX_INLINE
@@ -384,6 +384,18 @@ def _operands(statement: Statement) -> list[Value]:
         return [statement.value]
     if isinstance(statement, Joined):
         return list(statement.parts)
-    if isinstance(statement, (Lanes, Splat)):
+    if isinstance(statement, Lanes):
+        return list(statement.values)
+    if isinstance(statement, Splat):
         return [statement.value]
     return []
+
+
+def _picks_text(picks: tuple[int, ...]) -> str:
+    """The numbers of lanes, as ranges of equal steps."""
+    steps = [second - first for first, second in pairwise(picks)]
+    if not steps or steps[0] < 1:
+        return ", ".join(map(str, picks))
+    length = next((at for at, step in enumerate(steps) if step != steps[0]), len(steps)) + 1
+    text = f"{picks[0]}..{picks[length - 1] + 1}" + (f" by {steps[0]}" if steps[0] > 1 else "")
+    return text if length == len(picks) else f"{text}, {_picks_text(picks[length:])}"

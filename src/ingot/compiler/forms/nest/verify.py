@@ -289,11 +289,17 @@ class _Verifier:
         require(is_whole, "each element of a splat is in as many lanes")
 
     def _lanes(self, lanes: Lanes) -> None:
-        self.scope.use_value(lanes.value, "a choice of lanes")
-        last = lanes.first + (lanes.lanes - 1) * lanes.stride + 1
+        for each in lanes.values:
+            self.scope.use_value(each, "a choice of lanes")
+        widths = [each.lanes for each in lanes.values]
         require(
-            0 <= lanes.first < last <= lanes.value.lanes,
-            f"a bundle of {lanes.value.lanes} has no lanes {lanes.first}..{last}",
+            1 <= len(widths) <= 2 and len({*widths}) == 1,
+            f"lanes are chosen from one or two bundles of one width, not from {widths} lanes",
+        )
+        first, last = min(lanes.picks), max(lanes.picks)
+        require(
+            first >= 0 and last < sum(widths),
+            f"bundles of {sum(widths)} lanes have no lanes {first}..{last + 1}",
         )
 
     def _join(self, joined: Joined) -> None:

@@ -8,7 +8,7 @@ epilogue from there while it is in L1; otherwise it is stored from registers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from ingot.compiler.forms.affine import Affine, Extent, Index, affine
 from ingot.compiler.forms.nest.data import Buffer, Constant, Repeated, Value
@@ -38,7 +38,7 @@ from ingot.tuning import (
 __all__ = ["ProductBuilder", "epilogue_of", "has_axes_of"]
 
 Strides = dict[Step, tuple[int, ...]]
-Elements = Callable[[int, tuple[Index, ...]], Value]
+Elements = Callable[[int, tuple[Index | Affine, ...]], Value]
 TileBody = Callable[[list[Affine], Affine, Affine, Affine], None]
 
 # descriptions of kernels in explanations
@@ -93,6 +93,9 @@ class ProductBuilder(GroupBuilder):
         self.tiles_per_task = 1  # vertically adjacent tiles per iteration
         self.by_columns = _is_by_columns(product)  # whether threads share columns, rather than rows
         self.packed = left  # the left operand, if it is packed
+        # the left operand, if the last elements of its rows belong to no pair
+        self.unpaired: Buffer | None = None
+        self.details: tuple[Hashable, ...] = ()  # what else the code depends on
         if left is None:
             self.left = self.operand(product.left, "a")
         else:
@@ -209,7 +212,7 @@ class ProductBuilder(GroupBuilder):
     def elements(self, stack: Sequence[Affine], rows: Sequence[Affine]) -> Elements:
         """A function that loads elements of the left operand, broadcast to all lanes."""
 
-        def element(row: int, indices: tuple[Index, ...]) -> Value:
+        def element(row: int, indices: tuple[Index | Affine, ...]) -> Value:
             k = affine(indices[-1])
             if self.packed is None:
                 at = (rows[row], k)
@@ -244,25 +247,35 @@ class ProductBuilder(GroupBuilder):
         if self.product.k <= SUM_BLOCK:
             tile = accumulate(self, dtype, self.tile, [(0, self.k)], left, columns, self.combine)
             totals: list[Value] = [total for row in tile.sums for total in row]
-            if self.group.steps:
+            totals = self._with_ends(totals, stack, rows, columns)
+            if self._is_written_from_stack:
                 for index, total in zip(self._bundle_indices(), totals, strict=True):
                     self.store(total, self._on_stack, index)
         else:
             self._add_blocks(left, columns)
-            if not self.group.steps:
+            if not self._is_written_from_stack:
                 lanes = self.tile.lanes
                 totals = [
                     self.load_lanes(self._on_stack, at, lanes) for at in self._bundle_indices()
                 ]
-        if self.group.steps:
+        if self._is_written_from_stack:
             self.write(stack, row, first)
         else:
             self._store(totals, stack, rows, first)
 
+    @property
+    def _is_written_from_stack(self) -> bool:
+        return bool(self.group.steps) or self._is_scattered
+
+    @property
+    def _is_scattered(self) -> bool:
+        """Whether the columns of a tile are rows of the result."""
+        return self.product.is_transposed and self.product.m != 1
+
     def _fetch(self, stack: Sequence[Affine], rows: Sequence[Affine], first: Affine) -> None:
         """Prefetches the operands of the epilogue that have an element for each of the tile's."""
         last = len(self.domain.lengths) - 1
-        for operand in self.reads:
+        for operand in () if self._is_scattered else self.reads:
             memory = self.read_of[operand.step]
             if last not in memory.axes or len(memory.axes) == 1 or memory.buffer.name == "product":
                 continue
@@ -279,6 +292,27 @@ class ProductBuilder(GroupBuilder):
         found = next((b for b in self.nest.buffers if b.name == name), None)
         if found is None:
             found = self.stack(name, self.product.dtype, (self.tile.rows, self.tile.columns))
+        return found
+
+    def _with_ends(
+        self,
+        totals: list[Value],
+        stack: Sequence[Affine],
+        rows: Sequence[Affine],
+        columns: Elements,
+    ) -> list[Value]:
+        """Sums with the products of the last elements, which belong to no pair. The right operand
+        has zeros beside its own.
+        """
+        if self.unpaired is None:
+            return totals
+        last, lanes = affine(self.unpaired.shape[-1]) - 1, self.tile.lanes
+        right = [columns(vector, (self.k,)) for vector in range(self.tile.vectors)]
+        found: list[Value] = []
+        for row in rows:
+            end = self.words.cast(self.load(self.unpaired, (*stack, row, last)), uint32)
+            left = self.splat(end, lanes)
+            found += [self.combine(totals[len(found) + n], left, x) for n, x in enumerate(right)]
         return found
 
     def _add_blocks(self, left: Elements, columns: Elements) -> None:
@@ -334,6 +368,13 @@ class ProductBuilder(GroupBuilder):
     def write(self, stack: Sequence[Affine], row: Affine, first: Affine) -> None:
         """Computes the epilogue of a tile on the stack and stores its outputs."""
         memory = self._on_stack
+        if self._is_scattered:
+            with self.loop(0, self.tile.columns, self.n - first) as along:
+                above = self.point(stack, row, first + along)[:-1]
+                with self.loop(0, self.tile.rows, self.m - row, kind="vector") as down:
+                    total = self.load(memory, (affine(down), affine(along)))
+                    self.element((*above, row + down), total)
+            return
         with self.loop(0, self.tile.rows, self.m - row) as down:
             above = self.point(stack, row + down, first)[:-1]
             with self.loop(0, self.tile.columns, self.n - first, kind="vector") as along:
@@ -379,7 +420,8 @@ class ProductBuilder(GroupBuilder):
         is_transposed, is_row = product.is_transposed, product.m == 1
         is_long = bool(product.k > SUM_BLOCK)
         facts = (self.packed is None, is_row, is_transposed, is_long, self.by_columns)
-        key = None if self.group.steps else code_key(self, self.numbers, *parts, *facts)
+        known = (*parts, *facts, *self.details)
+        key = None if self.group.steps else code_key(self, self.numbers, *known)
         return kernel_of(self.nest, self.operands, key)
 
 

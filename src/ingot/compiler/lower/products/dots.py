@@ -19,10 +19,11 @@ from ingot.compiler.forms.schedule import Group
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.products.builder import ProductBuilder
 from ingot.compiler.lower.products.operands import Matrices, Product
-from ingot.compiler.lower.products.register_tile import dot_shape
+from ingot.compiler.lower.products.register_tile import TileShape, dot_shape
 from ingot.tuning_products import (
     DOT_CHAINS,
     MAX_ORDERED_DOT_BYTES,
+    MIN_DOT_TASK_COLUMNS,
     MIN_ORDERED_MATRIX_BYTES,
     PRODUCT_UNROLLING,
 )
@@ -47,19 +48,21 @@ class _Ends(NamedTuple):
 class _Dots(ProductBuilder):
     def __init__(self, product: Product, in_pairs: bool, group: Group, strides_of: Strides) -> None:
         shape = dot_shape(product.dtype, product.n, product.m)
-        self.chains = 1
+        self.chains, self.is_ordered = 1, False
         if shape.rows == 1:
             is_converted = product.left.dtype is not product.dtype and not in_pairs
-            if not is_converted and _is_read_in_order(product.right):
-                shape = shape._replace(vectors=1)
+            self.is_ordered = not is_converted and _is_read_in_order(product.right)
             self.chains = DOT_CHAINS
         words = product
         if in_pairs:
             right = product.right.transposed().pairs().transposed()
             words = product._replace(left=product.left.pairs(), right=right)
-        # a tile of the result has one column per vector
-        super().__init__("dots", words, shape._replace(lanes=1), group, strides_of)
+        # a tile of the result has one column per vector; those of one row are computed in a loop
+        tiles = -(-MIN_DOT_TASK_COLUMNS // shape.vectors) if shape.rows == 1 else 1
+        tile = TileShape(shape.rows, tiles * shape.vectors, 1)
+        super().__init__("dots", words, tile, group, strides_of)
         self.shape = shape
+        self.details = (shape, self.is_ordered)
         self.right = self.operand(words.right.transposed(), "b")  # rows are contiguous
         self.ends: _Ends | None = None
         if in_pairs and product.k % 2 != 0:
@@ -68,7 +71,8 @@ class _Dots(ProductBuilder):
         self.tiles(self.tile_at)
 
     def tile_at(self, stack: list[Affine], row: Affine, _panel: Affine, first: Affine) -> None:
-        with self.loop(first, first + 1, self.n) as column:  # one iteration
+        end = first + self.tile.columns
+        with self.loop(first, end, self.n, step=self.shape.vectors) as column:
             self.block(stack, row, affine(column))
 
     def block(self, stack: list[Affine], row: Affine, column: Affine) -> None:
@@ -76,10 +80,13 @@ class _Dots(ProductBuilder):
         shape = self.shape
         rows = self.clamped(row, shape.rows, self.m)
         columns = self.clamped(column, shape.vectors, self.n)
-        sums = self.sums([[*stack, each] for each in rows], [[*stack, each] for each in columns])
-        for one, totals in zip(rows, sums, strict=True):
-            for other, total in zip(columns, totals, strict=True):
-                found = self.with_end(self.fold_lanes(total, self.words.add), stack, one, other)
+        above, across = ([[*stack, each] for each in some] for some in (rows, columns))
+        runs = [[each] for each in across] if self.is_ordered else [across]
+        sums = [total for run in runs for row in self.sums(above, run) for total in row]
+        totals = iter(self.fold_each(sums, self.words.add))
+        for one in rows:
+            for other in columns:
+                found = self.with_end(next(totals), stack, one, other)
                 self.element(self.point(stack, one, other), found)
 
     def sums(self, rows: list[list[Affine]], columns: list[list[Affine]]) -> list[list[Value]]:
@@ -87,9 +94,10 @@ class _Dots(ProductBuilder):
         dtype, lanes = self.product.dtype, self.shape.lanes
         zero: Value = Repeated(dtype, Constant(dtype, 0), lanes)
         start: list[Value] = [zero] * (len(rows) * len(columns) * self.chains)
-        step = lanes * self.chains
-        whole = affine(self.multiple(0, self.k, by=step))
-        main = self.part((affine(0), whole), rows, columns, start, self.chains, None)
+        # whole vectors, in chains and then one by one, and a last one that is not whole
+        chained = affine(self.multiple(0, self.k, by=lanes * self.chains))
+        whole = affine(self.multiple(chained, self.k, by=lanes))
+        main = self.part((affine(0), chained), rows, columns, start, self.chains)
         count = len(rows) * len(columns)
         chains = [main[first : first + count] for first in range(0, len(main), count)]
         while len(chains) > 1:
@@ -98,7 +106,10 @@ class _Dots(ProductBuilder):
                 [self.words.add(a, b) for a, b in zip(one, other, strict=True)]
                 for one, other in zip(chains[:half], chains[half:], strict=True)
             ]
-        rest = self.part((whole, self.k), rows, columns, chains[0], 1, self.k)
+        total = chains[0]
+        if self.chains > 1:
+            total = self.part((chained, whole), rows, columns, total)
+        rest = self.part((whole, self.k), rows, columns, total, limit=self.k)
         return [rest[first : first + len(columns)] for first in range(0, count, len(columns))]
 
     def part(
@@ -107,16 +118,16 @@ class _Dots(ProductBuilder):
         rows: list[list[Affine]],
         columns: list[list[Affine]],
         start: list[Value],
-        chains: int,
-        limit: Affine | None,
+        chains: int = 1,
+        limit: Affine | None = None,
     ) -> list[Value]:
         """Adds the products along a part of k to sums, those of the first chain first. The last
         vector may end at a limit.
         """
         lanes = self.shape.lanes
-        limit = None if chains > 1 or (self.chains == 1 and ends[0] == affine(0)) else self.k
         sums = [Carried(self.product.dtype, value) for value in start]
-        copies = max(1, PRODUCT_UNROLLING // chains)
+        is_main = limit is None and chains == self.chains
+        copies = max(1, PRODUCT_UNROLLING // chains) if is_main else 1
         with self.loop(*ends, step=lanes * chains, carried=sums, copies=copies) as k:
             each = iter(sums)
             for chain in range(chains):

@@ -23,7 +23,7 @@ from ingot.compiler.forms.affine import Affine, Index, affine
 from ingot.compiler.forms.nest.data import Value
 from ingot.compiler.forms.nests import Kernel
 from ingot.compiler.forms.schedule import Group
-from ingot.compiler.forms.size import Number
+from ingot.compiler.forms.size import Number, is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Lowered
 from ingot.compiler.lower.products.builder import ProductBuilder, epilogue_of, has_axes_of
@@ -42,7 +42,7 @@ from ingot.compiler.lower.products.register_tile import (
 )
 from ingot.compiler.lower.products.split_sums import add_chunks, split
 from ingot.compiler.lower.products.strips import streams, strips
-from ingot.graph.dtype import bfloat16, float16, float32, float64, uint32
+from ingot.graph.dtype import bfloat16, float16, float32, float64, uint16, uint32
 from ingot.graph.numerics.blas import is_small
 from ingot.runtime.processor import processor_features
 from ingot.tuning import (
@@ -58,11 +58,14 @@ from ingot.tuning import (
     MIN_PACKED_ROWS,
     ROWS_AHEAD,
     SCRATCH_ALIGNMENT,
+    SUM_BLOCK,
 )
 from ingot.tuning_products import (
     MAX_DOT_COLUMNS,
     MAX_DOT_ROWS,
     MAX_STREAMED_ROWS,
+    MAX_TRANSPOSED_COLUMNS,
+    MAX_TRANSPOSED_PAIRS,
     MAX_UNPAIRED_ROWS,
     MIN_DOT_COLUMN_BYTES,
     MIN_DOT_LENGTH,
@@ -130,12 +133,29 @@ def _last_kernel(product: Product, group: Group, strides_of: Strides, scratch: S
     by_rows = product.right.column_stride == size
     if by_rows and product.m <= MAX_STREAMED_ROWS and product.n >= MIN_STREAMED_COLUMNS:
         return streams(product, group, strides_of)
-    along_k = product.right.row_stride == size and product.left.column_stride == size
-    if along_k and _takes_dots(product):
+    if product.right.row_stride == size and _takes_dots(product):
+        if not _is_along_k(product.left):
+            product = product._replace(left=scratch.converted(product.left, product.left.dtype))
         return dots(product, _multiplies_pairs(product), group, strides_of)
+    if _is_transposed(product):
+        product = product.transposed()
     if product.left.dtype is not product.dtype:
         return _halves(product, group, strides_of, scratch)
     return _wide(product, group, strides_of, scratch)
+
+
+def _is_transposed(product: Product) -> bool:
+    """Whether to compute the transpose of the result, from transposed operands in place: storing it
+    takes less time than transposing an operand. Pairs have to be packed in any case.
+    """
+    most = MAX_TRANSPOSED_PAIRS if _multiplies_pairs(product) else MAX_TRANSPOSED_COLUMNS
+    return bool(
+        product.has_transposed_operands
+        and 1 < product.n <= most
+        and product.n <= product.m
+        and not product.right.is_fixed
+        and product.result.step is not None
+    )
 
 
 def _takes_dots(product: Product) -> bool:
@@ -144,7 +164,14 @@ def _takes_dots(product: Product) -> bool:
     """
     if product.m <= MAX_STREAMED_ROWS // 2:
         return True
+    if _is_transposed(product):
+        return False
     return bool(product.m <= MAX_DOT_ROWS and product.m * MIN_DOT_LENGTH <= product.k)
+
+
+def _is_along_k(left: Matrices) -> bool:
+    """Whether the rows of a matrix are contiguous."""
+    return bool(left.column_stride == left.dtype.size)
 
 
 def _has_few_columns(product: Product) -> bool:
@@ -300,12 +327,16 @@ def _pairs(product: Product, group: Group, strides_of: Strides, scratch: Scratch
     """The kernel of a bfloat16 product that multiplies pairs along k."""
     tile = tile_shape(product.dtype, product.n, product.m)
     left, size = product.left, product.left.dtype.size
-    packed = None
+    packed = ends = None
     if left.row_stride == size and left.column_stride != size:
         packed = scratch.panels_of_pairs(left.transposed(), _of_rows(tile))
         words = packed.source.transposed()
+    elif found := left.in_pairs():
+        words = found
+    elif _is_along_k(left) and not is_symbolic(left.columns) and left.columns < 2 * SUM_BLOCK:
+        words, ends = left.pairs(), left
     else:
-        words = left.in_pairs() or scratch.padded(left).pairs()
+        words = scratch.padded(left).pairs()
     right = product.right
     if right.column_stride == size:
         panels = scratch.panels_of_pairs(right, tile)
@@ -314,7 +345,7 @@ def _pairs(product: Product, group: Group, strides_of: Strides, scratch: Scratch
         pairs = across.in_pairs() or scratch.padded(across).pairs()
         panels = scratch.panels(pairs.transposed(), tile)
     product = product._replace(left=words, right=panels.source)
-    return multiply_panels(product, panels, group, strides_of, packed)
+    return multiply_panels(product, panels, group, strides_of, packed, ends)
 
 
 def multiply_panels(
@@ -323,15 +354,20 @@ def multiply_panels(
     group: Group,
     strides_of: Strides,
     left: Panels | None = None,
+    ends: Matrices | None = None,
 ) -> Kernel:
-    """The kernel that computes tiles from panels of the right operand."""
+    """The kernel that computes tiles from panels of the right operand. If its elements are pairs,
+    and the last element of each row of the left operand belongs to none, `ends` is that operand.
+    """
     builder = ProductBuilder("panels", product, panels.tile, group, strides_of, left)
+    if ends is not None:
+        builder.unpaired = builder.operand(ends._replace(dtype=uint16), "ends")
     right = panels.buffer(builder, builder.argument(None), builder.numbers)
 
     def body(stack: list[Affine], row: Affine, panel: Affine, first: Affine) -> None:
         lanes = builder.tile.lanes
 
-        def columns(vector: int, indices: tuple[Index, ...]) -> Value:
+        def columns(vector: int, indices: tuple[Index | Affine, ...]) -> Value:
             at = (*stack, panel, affine(indices[-1]), affine(vector * lanes))
             return builder.load_lanes(right, at, lanes)
 
@@ -361,7 +397,7 @@ def _rows(
     def body(stack: list[Affine], row: Affine, _panel: Affine, first: Affine) -> None:
         lanes = builder.tile.lanes
 
-        def columns(vector: int, indices: tuple[Index, ...]) -> Value:
+        def columns(vector: int, indices: tuple[Index | Affine, ...]) -> Value:
             k, column = affine(indices[-1]), first + vector * lanes
             if is_read_once:
                 builder.prefetch(right, (*stack, k + ROWS_AHEAD, column))

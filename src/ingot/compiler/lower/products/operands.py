@@ -153,6 +153,16 @@ class Product(NamedTuple):
         """The lengths of the axes of the stack."""
         return self.left.stack
 
+    @property
+    def has_transposed_operands(self) -> bool:
+        """Whether both operands are stored by columns: products then have to transpose one, unless
+        they compute the transpose of the result.
+        """
+        return all(
+            each.row_stride == each.dtype.size != each.column_stride and each.rows > 1
+            for each in (self.left, self.right)
+        )
+
 
 def product_of(
     step: Step,

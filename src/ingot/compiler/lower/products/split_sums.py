@@ -50,6 +50,9 @@ def split(product: Product) -> Chunks | None:
         return None
     if product.m * product.n > MAX_SPLIT_RESULTS:
         return None
+    is_transposed = product.has_transposed_operands
+    if is_transposed:  # where results are in scratch memory makes no difference
+        product = product.transposed()
     whole, rest = divmod(index(product.k), MIN_SPLIT_LENGTH)
     shape = (whole + bool(rest), product.m, product.n)
     strides = contiguous(shape, product.dtype.size)
@@ -57,7 +60,7 @@ def split(product: Product) -> Chunks | None:
     products = [_part(product, results, whole)]
     if rest:
         products.append(_part(product, results, 0, whole, rest))
-    return Chunks(tuple(products), results)
+    return Chunks(tuple(products), results.transposed() if is_transposed else results)
 
 
 def _part(

@@ -116,7 +116,7 @@ def strange_limit(b: Example) -> None:
 @broken(f"a choice of lanes {NOT_COMPUTED}")
 def lanes_of_nothing(b: Example) -> None:
     with b.parallel((4,)):
-        b.body.append(Lanes(float32, missing(), 0, 1))
+        b.body.append(Lanes(float32, (missing(),), (0,)))
 
 
 @broken(f"a splat {NOT_COMPUTED}")

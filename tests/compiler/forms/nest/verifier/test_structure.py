@@ -174,10 +174,23 @@ def bundle_of_an_argument(b: Example) -> None:
         b.body.append(bundle)
 
 
-@broken("a bundle of 4 has no lanes 3..5")
+@broken("bundles of 4 lanes have no lanes 3..5")
 def lanes_past_the_end(b: Example) -> None:
     with b.parallel((4,)):
-        b.body.append(Lanes(float32, b.bundle(b.lanes), 3, 2))
+        b.body.append(Lanes(float32, (b.bundle(b.lanes),), (3, 4)))
+
+
+@broken("bundles of 8 lanes have no lanes 0..9")
+def lanes_past_the_end_of_two(b: Example) -> None:
+    with b.parallel((4,)):
+        b.body.append(Lanes(float32, (b.bundle(b.lanes), b.bundle(b.lanes)), (0, 8)))
+
+
+@broken("lanes are chosen from one or two bundles of one width, not from \\[4, 2\\] lanes")
+def lanes_of_two_widths(b: Example) -> None:
+    with b.parallel((4,)):
+        bundle = b.bundle(b.lanes)
+        b.body.append(Lanes(float32, (bundle, b.some_lanes(bundle, 0, 2)), (0, 4)))
 
 
 @broken("each element of a splat is in as many lanes")

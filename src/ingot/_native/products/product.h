@@ -8,15 +8,17 @@
 
 /* c = a b for each position of a stack. Matrices are column-major, as in BLAS; strides of the stack are in bytes. */
 typedef struct {
-    int element;       /* 's', 'd' or 'c' */
+    int element;       /* 's', 'd' or 'c'; 'h' (float16) or 'b' (bfloat16) for small products, on one thread */
     char transpose[2]; /* of a and b: 'N' or 'T' */
     int64_t m, n, k, lda, ldb, ldc;
     int stack_axes;
     int64_t lengths[MAXIMUM_STACK_AXES];
     int64_t strides[3][MAXIMUM_STACK_AXES]; /* of a, b and c */
+    int64_t steps[2];                       /* elements from one to the next in a and b: 1, unless the product is small */
 } Product;
 
-/* From (element, transposes, m, n, k, lda, ldb, ldc, lengths, (strides of a, of b, of c)); -1 with an error set. */
+/* From (element, transposes, m, n, k, lda, ldb, ldc, lengths, (strides of a, of b, of c)) and optionally (steps); -1 with an
+ * error set. */
 int ingot_read_product(PyObject *tuple, Product *product);
 /* The progress of a product; all zeros at the start. */
 typedef struct {

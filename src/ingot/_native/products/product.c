@@ -3,12 +3,13 @@
  * BLAS libraries spread one product over threads of their own, which spin while idle and wait for each other at the end:
  * between ingot's own loops, and above all on a busy machine, that costs more than the product. So BLAS stays on the
  * calling thread during a product, and each thread of the pool computes some tiles of the result. */
-#include "evaluate/product.h"
+#include "products/product.h"
 
 #include <pthread.h>
 
 #include "integers.h"
 #include "numpy_api.h"
+#include "products/halves.h"
 #include "threads/interrupt.h"
 #include "threads/pool.h"
 #include "tuning.h"
@@ -256,8 +257,77 @@ static bool multiply_in_blocks(const Product *whole, char *const operands[3], co
     return true;
 }
 
+/* ---- operands that BLAS cannot read ---- */
+
+#define FEW_BYTES 16384 /* on the C stack */
+
+static bool is_half(const Product *product) {
+    return product->element == 'h' || product->element == 'b';
+}
+
+/* Whether an operand has neither adjacent elements nor columns that do not overlap. */
+static bool needs_copies(const Product *product) {
+    int64_t a = product->transpose[0] == 'N' ? product->m : product->k;
+    int64_t b = product->transpose[1] == 'N' ? product->k : product->n;
+    return product->steps[0] != 1 || product->steps[1] != 1 || product->lda < a || product->ldb < b;
+}
+
+/* Copies an operand, column-major in `runs` of `length` elements, without gaps and as BLAS reads it. */
+static void copy_operand(const Product *product, int operand, const char *from, int64_t runs, int64_t length, char *to) {
+    int64_t stride = operand == 0 ? product->lda : product->ldb, step = product->steps[operand];
+    if (is_half(product))
+        ingot_widen(product->element, (const uint16_t *)(const void *)from, runs, length, stride, step, (float *)(void *)to);
+    else if (product->element == 's')
+        ingot_copy_words((const uint32_t *)(const void *)from, runs, length, stride, step, (uint32_t *)(void *)to);
+    else
+        ingot_copy_pairs((const uint64_t *)(const void *)from, runs, length, stride, step, (uint64_t *)(void *)to);
+}
+
+/* Small products of half types, which are computed in float32, or of operands with any strides: of copies. */
+static bool multiply_copies(const Product *given, char *const operands[3]) {
+    Product product = *given;
+    bool plain_a = given->transpose[0] == 'N', plain_b = given->transpose[1] == 'N', half = is_half(given);
+    int64_t m = given->m, n = given->n, k = given->k, size = half || given->element == 's' ? 4 : 8;
+    product.element = half ? 's' : given->element, product.stack_axes = 0;
+    product.lda = larger(1, plain_a ? m : k), product.ldb = larger(1, plain_b ? k : n);
+    product.ldc = half ? larger(1, m) : given->ldc;
+    _Alignas(64) char few[FEW_BYTES];
+    char *room = few;
+    size_t nbytes = (size_t)((m * k + k * n + (half ? m * n : 0)) * size);
+    if (nbytes > sizeof few && (room = PyMem_RawMalloc(nbytes)) == NULL) {
+        PyGILState_STATE state = PyGILState_Ensure();
+        PyErr_NoMemory();
+        PyGILState_Release(state);
+        return false;
+    }
+    char *a = room, *b = a + m * k * size, *c = b + k * n * size;
+    const Sharing stack = {given, {operands[0], operands[1], operands[2]}, 1, 1, false};
+    char *pointers[3], *before[2] = {NULL, NULL};
+    for (int64_t position = 0, end = stack_size(given); position < end; position++) {
+        find_matrices(&stack, position, pointers);
+        if (pointers[0] != before[0])
+            copy_operand(given, 0, pointers[0], plain_a ? k : m, plain_a ? m : k, a);
+        if (pointers[1] != before[1])
+            copy_operand(given, 1, pointers[1], plain_b ? n : k, plain_b ? k : n, b);
+        before[0] = pointers[0], before[1] = pointers[1];
+        const Sharing alone = {&product, {a, b, half ? c : pointers[2]}, 1, 1, false};
+        multiply_tile(&alone, 0, 0, 0);
+        if (half)
+            ingot_narrow(given->element, (float *)(void *)c, n, m, given->ldc, (uint16_t *)(void *)pointers[2]);
+    }
+    if (room != few)
+        PyMem_RawFree(room);
+    return true;
+}
+
 bool ingot_multiply(const Product *product, char *a, char *b, char *c, Progress *progress) {
     char *const operands[3] = {a, b, c};
+    if (is_half(product) || needs_copies(product)) {
+        ingot_hold_blas_threads();
+        bool computed = multiply_copies(product, operands);
+        ingot_release_blas_threads();
+        return computed;
+    }
     int64_t block[3];
     choose_block(product, block);
     ingot_hold_blas_threads();
@@ -281,10 +351,10 @@ static int read_numbers(PyObject *tuple, int64_t *numbers, int count) {
 
 int ingot_read_product(PyObject *tuple, Product *product) {
     const char *transpose;
-    long long m, n, k, lda, ldb, ldc;
+    long long m, n, k, lda, ldb, ldc, steps[2] = {1, 1};
     PyObject *lengths, *strides[3];
-    if (!PyArg_ParseTuple(tuple, "CsLLLLLLO!(OOO)", &product->element, &transpose, &m, &n, &k, &lda, &ldb, &ldc, &PyTuple_Type,
-                          &lengths, &strides[0], &strides[1], &strides[2]))
+    if (!PyArg_ParseTuple(tuple, "CsLLLLLLO!(OOO)|(LL)", &product->element, &transpose, &m, &n, &k, &lda, &ldb, &ldc,
+                          &PyTuple_Type, &lengths, &strides[0], &strides[1], &strides[2], &steps[0], &steps[1]))
         return -1;
     if (PyTuple_GET_SIZE(lengths) > MAXIMUM_STACK_AXES || blas.sgemm == NULL || strlen(transpose) != 2) {
         PyErr_SetString(PyExc_ValueError, "a product needs use_blas, two transposes and a stack of few axes.");
@@ -293,6 +363,7 @@ int ingot_read_product(PyObject *tuple, Product *product) {
     memcpy(product->transpose, transpose, 2);
     product->m = m, product->n = n, product->k = k;
     product->lda = lda, product->ldb = ldb, product->ldc = ldc;
+    product->steps[0] = steps[0], product->steps[1] = steps[1];
     product->stack_axes = (int)PyTuple_GET_SIZE(lengths);
     int status = read_numbers(lengths, product->lengths, product->stack_axes);
     for (int operand = 0; operand < 3 && status == 0; operand++)
@@ -318,78 +389,6 @@ static PyObject *multiply(PyObject *Py_UNUSED(module), PyObject *const *argument
         return NULL;
     Py_RETURN_NONE;
 }
-
-/* ---- small products of arrays of one layout, which evaluation finds in its cache (dispatch.c) ---- */
-
-typedef struct {
-    PyObject_HEAD
-    Product product;
-    int axes;
-    npy_intp lengths[MAXIMUM_STACK_AXES + 2]; /* of the result */
-} SmallProduct;
-
-static PyTypeObject *SmallProduct_Type;
-
-bool ingot_is_small_product(PyObject *object) {
-    return Py_IS_TYPE(object, SmallProduct_Type);
-}
-
-/* Keeps the GIL: it takes less time than getting it back may. */
-PyObject *ingot_run_small_product(PyObject *object, PyObject *left, PyObject *right) {
-    SmallProduct *self = (SmallProduct *)object;
-    PyArray_Descr *descr = PyArray_DESCR(as_ndarray(left));
-    Py_INCREF(descr);
-    PyObject *result = PyArray_NewFromDescr(&PyArray_Type, descr, self->axes, self->lengths, NULL, NULL, 0, NULL);
-    Progress progress = {0};
-    /* BLAS is column-major: it computes the transposed product */
-    if (result != NULL &&
-        !ingot_multiply(&self->product, ndarray_data(right), ndarray_data(left), ndarray_data(result), &progress))
-        Py_CLEAR(result);
-    return result;
-}
-
-/* SmallProduct(product, shape): the product as `multiply` takes it, and the shape of its result */
-static PyObject *product_new(PyTypeObject *type, PyObject *arguments, PyObject *Py_UNUSED(keywords)) {
-    PyObject *product, *shape;
-    if (!PyArg_ParseTuple(arguments, "O!O!:SmallProduct", &PyTuple_Type, &product, &PyTuple_Type, &shape))
-        return NULL;
-    SmallProduct *self = (SmallProduct *)type->tp_alloc(type, 0);
-    if (self == NULL)
-        return NULL;
-    self->axes = (int)PyTuple_GET_SIZE(shape);
-    int status = ingot_read_product(product, &self->product);
-    if (status == 0 && PyTuple_GET_SIZE(shape) > (Py_ssize_t)Py_ARRAY_LENGTH(self->lengths)) {
-        PyErr_SetString(PyExc_ValueError, "a small product has a stack of few axes.");
-        status = -1;
-    }
-    for (int axis = 0; axis < self->axes && status == 0; axis++) {
-        self->lengths[axis] = PyNumber_AsSsize_t(PyTuple_GET_ITEM(shape, axis), PyExc_OverflowError);
-        status = PyErr_Occurred() ? -1 : 0;
-    }
-    if (status < 0)
-        Py_CLEAR(self);
-    return (PyObject *)self;
-}
-
-static void product_dealloc(PyObject *self) {
-    PyTypeObject *type = Py_TYPE(self);
-    type->tp_free(self);
-    Py_DECREF(type);
-}
-
-static PyType_Slot product_slots[] = {
-    {Py_tp_new, product_new},
-    {Py_tp_dealloc, product_dealloc},
-    {Py_tp_doc, "A small product of arrays of one layout, by BLAS."},
-    {0, NULL},
-};
-
-static PyType_Spec product_spec = {
-    .name = "ingot._native.SmallProduct",
-    .basicsize = sizeof(SmallProduct),
-    .flags = Py_TPFLAGS_DEFAULT,
-    .slots = product_slots,
-};
 
 /* ---- settings ---- */
 
@@ -446,8 +445,5 @@ static PyMethodDef functions[] = {
 
 int ingot_add_product(PyObject *module) {
     pthread_atfork(NULL, NULL, after_fork_in_child);
-    SmallProduct_Type = (PyTypeObject *)PyType_FromSpec(&product_spec);
-    if (SmallProduct_Type == NULL || PyModule_AddObjectRef(module, "SmallProduct", (PyObject *)SmallProduct_Type) < 0)
-        return -1;
     return PyModule_AddFunctions(module, functions);
 }
