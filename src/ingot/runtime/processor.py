@@ -11,6 +11,7 @@ from functools import cache
 __all__ = [
     "datapath_bytes",
     "gathers_slowly",
+    "machine",
     "processor_description",
     "processor_features",
     "vector_bytes",
@@ -105,5 +106,4 @@ def gathers_slowly() -> bool:
 @cache
 def vector_registers() -> int:
     """The number of vector registers."""
-    features = processor_features()
-    return 32 if "avx512vl" in features or "asimd" in features else 16
+    return 32 if "avx512vl" in processor_features() or machine() == "aarch64" else 16

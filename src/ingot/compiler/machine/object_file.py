@@ -1,10 +1,10 @@
 """Object files: machine code as LLVM writes it, made ready to run.
 
 Loading compiled code with LLVM takes longer than all the rest of a first call, because its library
-must be loaded. So the common case, ELF files for x86-64, is handled here: sections are laid out in
-one image, relocations between them applied, and a table of the addresses of external functions
-appended. LLVM loads files with anything else. The disk cache holds images, which only lack what
-differs from process to process: the addresses of the image and of external functions.
+must be loaded. So the common case, ELF files for x86-64 and aarch64, is handled here: sections are
+laid out in one image, relocations between them applied, and a table of the addresses of external
+functions appended. LLVM loads files with anything else. The disk cache holds images, which only
+lack what differs from process to process: the addresses of the image and of external functions.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import ctypes
 import marshal
 import struct
 from functools import lru_cache
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from ingot._native import MachineCode
+from ingot.runtime.processor import machine
 
 __all__ = ["Image", "image_of", "undefined_symbols"]
 
@@ -26,14 +27,8 @@ _RELOCATION = struct.Struct("<QQq")
 _WORD = struct.Struct("<q")
 _PACKED = b"image\n"
 _MARSHAL_VERSION = 4  # which all supported versions of Python read
-_X86_64 = 62
 _SYMBOL_TABLE, _RELOCATIONS, _NO_BITS = 2, 4, 8
 _ALLOCATED, _WRITTEN, _THREAD_LOCAL = 2, 1, 0x400
-
-# How a relocation is computed, by its number: the address, the distance to it, or the distance to a
-# table entry that holds it; calls may go through a jump.
-_ADDRESS, _DISTANCE, _CALL, _THROUGH_TABLE = (1,), (2,), (4,), (9, 41, 42)
-_JUMP = b"\xff\x25\x00\x00\x00\x00"  # jmp [rip]: to the address that follows
 
 
 class _Section(NamedTuple):
@@ -150,6 +145,10 @@ def address_of(name: str) -> int | None:
 
 
 class _Linker:
+    """Makes an image of a file; how a relocation is computed, subclasses know."""
+
+    jump: bytes  # code that jumps to the address that follows it
+
     def __init__(self, file: _File) -> None:
         self.file = file
         self.image = bytearray()
@@ -188,16 +187,12 @@ class _Linker:
         self.image += bytes(-len(self.image) % to)
 
     def _fill(self, where: int, kind: int, symbol: _Symbol, addend: int) -> None:
-        if kind in _ADDRESS:
-            self._absolute(where, symbol, addend)
-        elif kind in _DISTANCE or kind in _CALL:
-            target = self._jump(symbol) if kind in _CALL and symbol.section == 0 else None
-            found = self._inside(symbol) if target is None else target
-            struct.pack_into("<i", self.image, where, found + addend - where)
-        elif kind in _THROUGH_TABLE:
-            struct.pack_into("<i", self.image, where, self._entry(symbol) + addend - where)
-        else:
-            raise _UnsupportedError(f"a relocation of type {kind}")
+        """Applies a relocation to what is at an offset of the image."""
+        raise NotImplementedError
+
+    def _called(self, symbol: _Symbol) -> int:
+        """Where a call of a function goes: to a jump if it is external."""
+        return self._jump(symbol) if symbol.section == 0 else self._inside(symbol)
 
     def _inside(self, symbol: _Symbol) -> int:
         if symbol.section not in self.start:
@@ -217,7 +212,7 @@ class _Linker:
         if symbol.name not in self.jumps:
             self._align(16)
             self.jumps[symbol.name] = len(self.image)
-            self.image += _JUMP + bytes(8)
+            self.image += self.jump + bytes(8)
             self._absolute(len(self.image) - 8, symbol, 0)
         return self.jumps[symbol.name]
 
@@ -230,14 +225,89 @@ class _Linker:
         return self.table[symbol]
 
 
-def image_of(data: bytes) -> Image | None:
-    """An object file as an image that can be loaded without LLVM; None if only LLVM can."""
-    if not _is_elf(data):
-        return None
-    file = _File(data)
-    if file.machine != _X86_64:
+class _X86Linker(_Linker):
+    """Links for x86-64: addresses are words, distances are 32 bits of an instruction."""
+
+    jump = b"\xff\x25\x00\x00\x00\x00"  # jmp [rip]
+    ADDRESS, DISTANCE, CALL, THROUGH_TABLE = (1,), (2,), (4,), (9, 41, 42)
+
+    def _fill(self, where: int, kind: int, symbol: _Symbol, addend: int) -> None:
+        if kind in self.ADDRESS:
+            self._absolute(where, symbol, addend)
+            return
+        if kind in self.DISTANCE:
+            target = self._inside(symbol)
+        elif kind in self.CALL:
+            target = self._called(symbol)
+        elif kind in self.THROUGH_TABLE:
+            target = self._entry(symbol)
+        else:
+            raise _UnsupportedError(f"a relocation of type {kind}")
+        struct.pack_into("<i", self.image, where, target + addend - where)
+
+
+class _ArmLinker(_Linker):
+    """Links for aarch64, whose instructions hold the distance in pages of 4 KiB and the offset in
+    the page apart. Images begin at a page, so that neither depends on their address.
+    """
+
+    jump = b"\x50\x00\x00\x58\x00\x02\x1f\xd6"  # ldr x16, .+8; br x16
+    ADDRESS, DISTANCE, CALLS = (257,), (261,), (282, 283)
+    PAGE, PAGE_OF_TABLE = (275, 276), (311,)
+    # The sizes of what is loaded and stored at an offset in a page, which is stored in units of it.
+    IN_PAGE: ClassVar = {277: 1, 278: 1, 284: 2, 285: 4, 286: 8, 299: 16}
+    IN_PAGE_OF_TABLE: ClassVar = {312: 8}
+
+    def _fill(self, where: int, kind: int, symbol: _Symbol, addend: int) -> None:
+        if kind in self.ADDRESS:
+            self._absolute(where, symbol, addend)
+        elif kind in self.DISTANCE:
+            distance = self._inside(symbol) + addend - where
+            struct.pack_into("<i", self.image, where, distance)
+        elif kind in self.CALLS:
+            self._set(where, (self._called(symbol) + addend - where) >> 2, 0, 26)
+        elif kind in self.PAGE:
+            self._set_page(where, self._inside(symbol) + addend)
+        elif kind in self.PAGE_OF_TABLE:
+            self._set_page(where, self._entry(symbol) + addend)
+        elif kind in self.IN_PAGE:
+            offset = (self._inside(symbol) + addend) % 4096
+            self._set(where, offset // self.IN_PAGE[kind], 10, 12)
+        elif kind in self.IN_PAGE_OF_TABLE:
+            offset = (self._entry(symbol) + addend) % 4096
+            self._set(where, offset // self.IN_PAGE_OF_TABLE[kind], 10, 12)
+        else:
+            raise _UnsupportedError(f"a relocation of type {kind}")
+
+    def _set_page(self, where: int, target: int) -> None:
+        """The distance in pages of `adrp`: its lowest two bits are apart from the others."""
+        pages = (target >> 12) - (where >> 12)
+        self._set(where, pages, 29, 2)
+        self._set(where, pages >> 2, 5, 19)
+
+    def _set(self, where: int, value: int, first: int, count: int) -> None:
+        """Sets a field of an instruction."""
+        mask = (1 << count) - 1
+        (before,) = struct.unpack_from("<I", self.image, where)
+        after = before & ~(mask << first) | (value & mask) << first
+        struct.pack_into("<I", self.image, where, after)
+
+
+# By the name of the processor: its number in ELF files, and what links for it.
+_LINKERS: dict[str, tuple[int, type[_Linker]]] = {
+    "x86_64": (62, _X86Linker),
+    "aarch64": (183, _ArmLinker),
+}
+
+
+def image_of(data: bytes, processor: str | None = None) -> Image | None:
+    """An object file as an image that can be loaded without LLVM; None if only LLVM can. It is for
+    this processor, unless another is named.
+    """
+    number, linker = _LINKERS.get(processor or machine(), (0, _Linker))
+    if not _is_elf(data) or (file := _File(data)).machine != number:
         return None
     try:
-        return _Linker(file).run()
+        return linker(file).run()
     except _UnsupportedError:
         return None
