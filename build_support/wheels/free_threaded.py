@@ -36,32 +36,6 @@ TESTS = """
     tests/native tests/compiler/call tests/compiler/calls tests/compiler/trace tests/compiler/plan
     tests/compiler/run tests/transforms tests/runtime
 """.split()
-SCALING = """
-import threading, time
-import numpy as np
-import ingot.core as mx
-
-function = mx.compile(lambda x: mx.exp(-x * x) * 2 + mx.tanh(x))
-
-def call(array, times):
-    for _ in range(times):
-        mx.eval(function(array))
-
-def rate(count, size, times):
-    arrays = [mx.array(np.linspace(-1, 1, size, dtype=np.float32)) for _ in range(count)]
-    mx.eval(function(arrays[0]))
-    threads = [threading.Thread(target=call, args=(array, times)) for array in arrays]
-    begin = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return count * times / (time.perf_counter() - begin)
-
-for size, times in ((16, 20_000), (1_000, 20_000), (20_000, 4_000), (200_000, 400)):
-    one, two = (max(rate(count, size, times) for _ in range(5)) for count in (1, 2))
-    print(f"    {size} elements: {one:.0f} calls a second, {two / one:.2f} times on two threads")
-"""
 
 
 @dataclass(frozen=True)
@@ -208,7 +182,7 @@ def main() -> int:
     if not options.sanitize:
         steps.append(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "without_mlx"])
         steps[-1] += options.tests
-        steps.append(["-c", SCALING])
+        steps.append([str(Path(__file__).with_name("scaling.py"))])
     failed = 0
     for step in steps:
         command = [python.python, "-X", "faulthandler", *step]

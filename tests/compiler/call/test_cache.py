@@ -257,14 +257,17 @@ def test_lambdas_in_a_loop_leak_nothing() -> None:
         gc.collect()
         return len(gc.get_objects())
 
-    for k in range(30):
-        once(k)
+    def growth() -> int:
+        before = objects()
+        for k in range(30):
+            once(k)
+        return objects() - before
+
+    growth()
     kept = len(per_owner_cache)
-    before = objects()
-    for k in range(30):
-        once(k)
+    # What leaks grows in every round; caches that earlier tests have emptied fill in one.
+    assert min(growth(), growth()) < 100
     assert len(per_owner_cache) <= kept
-    assert objects() - before < 100
 
 
 def test_methods_do_not_keep_their_objects() -> None:

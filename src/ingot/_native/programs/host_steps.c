@@ -5,15 +5,16 @@
 
 /* What the Python function of a host step or check returns for its operands. */
 static PyObject *call_host(Program *program, Instruction *instruction, PyObject *owners) {
-    if (instruction->host == NULL && ingot_template_host(program, instruction) < 0)
-        return NULL;
-    PyObject *operands = ingot_make_views(program, instruction->first_view, instruction->view_count, owners);
-    PyObject *result = NULL;
-    ENGINE_PAUSE
-    if (operands != NULL)
-        result = PyObject_CallObject(instruction->host, operands);
-    ENGINE_RESUME
+    PyObject *host = NULL;
+    ENGINE_BEGIN
+    if (instruction->host != NULL || ingot_template_host(program, instruction) == 0)
+        host = Py_NewRef(instruction->host);
+    ENGINE_END
+    PyObject *operands =
+        host == NULL ? NULL : ingot_make_views(program, instruction->first_view, instruction->view_count, owners);
+    PyObject *result = operands == NULL ? NULL : PyObject_CallObject(host, operands);
     Py_XDECREF(operands);
+    Py_XDECREF(host);
     return result;
 }
 

@@ -48,11 +48,13 @@ void ingot_drop_panels(KeptPanels *kept) {
 }
 
 void ingot_forget_panels(PyObject *array) {
+    ENGINE_BEGIN
     for (KeptPanels *kept = all, *next; kept != NULL; kept = next) {
         next = kept->next;
         if (refers_to(kept->seen, array))
             drop(kept);
     }
+    ENGINE_END
 }
 
 void ingot_forget_all_panels(void) {

@@ -232,9 +232,11 @@ static int take_panels(Run *run, PyObject *const *inputs, const bool *donated) {
     run->has_panels = (bool *)(run->panels + self->kept_count);
     for (Py_ssize_t i = 0; i < self->kept_count; i++) {
         const KeptPanels *kept = &self->kept[i];
+        ENGINE_BEGIN
         PyObject *array = kept_source(self, kept, inputs, donated);
         if (array != NULL)
             run->panels[i] = ingot_kept_panels(kept, array);
+        ENGINE_END
         run->has_panels[i] = run->panels[i] != NULL;
         if (run->panels[i] == NULL && (run->panels[i] = ingot_buffer_new(kept->nbytes)) == NULL)
             return -1;
@@ -247,9 +249,11 @@ static int take_panels(Run *run, PyObject *const *inputs, const bool *donated) {
 static void keep_panels(const Run *run, PyObject *const *inputs, const bool *donated) {
     Program *self = run->program;
     for (Py_ssize_t i = 0; i < self->kept_count; i++) {
+        ENGINE_BEGIN
         PyObject *array = run->has_panels[i] ? NULL : kept_source(self, &self->kept[i], inputs, donated);
         if (array != NULL)
             ingot_keep_panels(&self->kept[i], array, run->panels[i]);
+        ENGINE_END
     }
 }
 
@@ -347,7 +351,11 @@ static PyObject *suspend(Run *run, PyObject *const *inputs, Py_ssize_t count) {
 
 PyObject *ingot_resume_program(PyObject *suspended) {
     Run *run = &((Suspended *)suspended)->run;
-    return run_instructions(run, run->program->instruction_count) < 0 ? NULL : Py_NewRef(run->result);
+    int status;
+    ENGINE_PAUSE
+    status = run_instructions(run, run->program->instruction_count);
+    ENGINE_RESUME
+    return status < 0 ? NULL : Py_NewRef(run->result);
 }
 
 static void suspended_dealloc(Suspended *self) {
@@ -380,9 +388,11 @@ static PyType_Spec suspended_spec = {
 
 /* Adds to the current exception which instruction failed. */
 static void explain(Program *self, Py_ssize_t instruction) {
-    PyObject *type, *value, *traceback;
+    PyObject *type, *value, *traceback, *about;
     PyErr_Fetch(&type, &value, &traceback);
-    PyObject *about = ingot_program_about(self);
+    ENGINE_BEGIN
+    about = ingot_program_about(self);
+    ENGINE_END
     PyErr_Restore(type, value, traceback); /* replaces an error of `about` */
     if (about != NULL)
         ingot_explain_instruction(about, instruction);
@@ -390,17 +400,18 @@ static void explain(Program *self, Py_ssize_t instruction) {
 }
 
 static void report(Program *self, PyObject *times) {
+    ENGINE_BEGIN
     PyObject *about = ingot_program_about(self);
     if (about == NULL)
         PyErr_WriteUnraisable((PyObject *)self);
     else
         ingot_report_program(about, Py_NewRef(times));
     Py_XDECREF(about);
+    ENGINE_END
 }
 
-PyObject *ingot_program_run(PyObject *program, PyObject *const *inputs, Py_ssize_t count, const bool *donated,
-                            PyObject **suspended) {
-    Program *self = (Program *)program;
+static PyObject *run_once(Program *self, PyObject *const *inputs, Py_ssize_t count, const bool *donated, bool is_profiled,
+                          PyObject **suspended) {
     Run run;
     memset(&run, 0, offsetof(Run, fast_slots));
     memset(&run.outputs, 0, sizeof run - offsetof(Run, outputs));
@@ -411,7 +422,7 @@ PyObject *ingot_program_run(PyObject *program, PyObject *const *inputs, Py_ssize
     if (run.slots == NULL)
         return PyErr_NoMemory();
     PyObject *result = NULL;
-    if (callbacks.ran_program != NULL) {
+    if (is_profiled) {
         run.profile = PyBytes_FromStringAndSize(NULL, (self->instruction_count + 1) * 2 * (Py_ssize_t)sizeof *run.times);
         if (run.profile == NULL)
             goto done;
@@ -451,6 +462,17 @@ PyObject *ingot_program_run(PyObject *program, PyObject *const *inputs, Py_ssize
     }
 done:
     end_run(&run);
+    return result;
+}
+
+/* Without the engine lock: the caller owns the inputs, and the memory that is written belongs to the run. */
+PyObject *ingot_program_run(PyObject *program, PyObject *const *inputs, Py_ssize_t count, const bool *donated,
+                            PyObject **suspended) {
+    bool is_profiled = callbacks.ran_program != NULL;
+    PyObject *result;
+    ENGINE_PAUSE
+    result = run_once((Program *)program, inputs, count, donated, is_profiled, suspended);
+    ENGINE_RESUME
     return result;
 }
 
