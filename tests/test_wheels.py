@@ -10,10 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from ingot.compiler.machine.object_file import image_of
+
 PROJECT = Path(__file__).resolve().parent.parent
 TOOL = PROJECT / "build_support" / "wheels"
 sys.path.append(str(TOOL))
+import cross_compiler  # noqa: E402
+import emulated_tests  # noqa: E402
 import interpreters  # noqa: E402
+import remote_llvm  # noqa: E402
 import sampled  # noqa: E402
 import without_mlx  # noqa: E402
 
@@ -43,12 +48,13 @@ def test_without_apt_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_pat
         interpreters.Target("3.11", "x86_64").include_dirs()
 
 
-def test_samples_are_spread_over_all_parameter_sets() -> None:
-    assert sampled.spread([*range(10)], 0) == [*range(10)]
-    assert sampled.spread([*range(3)], 5) == [0, 1, 2]
-    assert sampled.spread([*range(10)], 1) == [0]
-    assert sampled.spread([*range(10)], 2) == [0, 9]
-    assert sampled.spread([*range(10)], 4) == [0, 3, 6, 9]
+def test_a_seed_chooses_among_all_parameter_sets() -> None:
+    assert sampled.chosen([*range(10)], 0, "") == [*range(10)]
+    assert sampled.chosen([*range(3)], 5, "") == [0, 1, 2]
+    some = [sampled.chosen([*range(10)], 2, str(seed)) for seed in range(50)]
+    assert all(a < b for a, b in some)
+    assert {i for pair in some for i in pair} == {*range(10)}
+    assert sampled.chosen([*range(10)], 2, "7") == some[7]
 
 
 def test_every_test_function_is_in_a_sample(tmp_path: Path) -> None:
@@ -75,10 +81,65 @@ def test_every_test_function_is_in_a_sample(tmp_path: Path) -> None:
         text=True,
         capture_output=True,
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(TOOL), "INGOT_SAMPLE": "2"},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(TOOL),
+            "INGOT_SAMPLE": "2",
+            "INGOT_RECORD": str(tmp_path / "record"),
+        },
     )
-    assert re.findall(r"ran (\w+)", done.stdout) == ["0", "49", "alone"]
+    first, second, last = re.findall(r"ran (\w+)", done.stdout)
+    assert int(first) < int(second)
+    assert last == "alone"
     assert "3 passed, 48 deselected" in done.stdout
+    lines = [line.split() for line in (tmp_path / "record").read_text().splitlines()]
+    assert [(line[0], line[2]) for line in lines] == [
+        ("passed", f"test_some.py::test_many[{first}]"),
+        ("passed", f"test_some.py::test_many[{second}]"),
+        ("passed", "test_some.py::test_one"),
+    ]
+
+
+def test_modules_are_compiled_in_another_process(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    arm = cross_compiler.Processor.of(
+        "said before\n22.1.0\taarch64-unknown-linux-gnu\tgeneric\t+neon\n"
+    )
+    code = "define i64 @same(i64 %x) {\n  ret i64 %x\n}\n"
+    with cross_compiler.serving(arm) as path:
+        monkeypatch.setenv(remote_llvm.VARIABLE, path)
+        machine = remote_llvm.RemoteMachine()
+        made = image_of(machine.object_file(code), "aarch64")
+        assert made is not None
+        assert made.data.startswith(bytes.fromhex("c0035fd6"))  # ret
+        assert "same:" in machine.assembly(code)
+        with pytest.raises(RuntimeError, match="LLVM rejects the code"):
+            machine.object_file("define")
+    with pytest.raises(FileNotFoundError):
+        machine.object_file(code)
+
+
+def test_a_process_asks_the_compiler_that_it_is_told(tmp_path: Path) -> None:
+    program = (
+        "import remote_llvm; remote_llvm.install(); from ingot.compiler.machine import jit;"
+        " print(jit._Machine.__module__)"
+    )
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            check=True,
+            text=True,
+            capture_output=True,
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join([str(TOOL), *filter(None, sys.path)]),
+                remote_llvm.VARIABLE: path,
+            },
+        ).stdout.strip()
+        for path in ("", "somewhere")
+    ]
+    assert said == ["ingot.compiler.machine.jit", "remote_llvm"]
 
 
 def test_files_that_import_what_is_missing_are_left_out(
@@ -97,3 +158,16 @@ def test_files_that_import_what_is_missing_are_left_out(
         without_mlx.lacks_packages(path, tmp_path, set()) for path in (plain, direct, indirect)
     ]
     assert found == [False, True, True]
+
+
+def test_what_differs_between_processors_is_tested_first() -> None:
+    batches = emulated_tests.batches_of([])
+    assert [batch.emulates_llvm for batch in batches[:2]] == [True, True]
+    names = [batch.name for batch in batches]
+    assert any(name.startswith("SVE") and "products" in name for name in names)
+    files = [file for batch in batches for file in batch.files]
+    assert "tests/ops/products/" in "".join(files[:60])
+    assert not any(file.startswith("tests/distributed") for file in files)
+    assert {*map(str, files)} >= {"tests/compiler/machine/test_jit.py"}
+    asked = emulated_tests.batches_of(["tests/compiler/machine/test_jit.py"])
+    assert {batch.processor for batch in asked} == {emulated_tests.NEON, emulated_tests.SVE}

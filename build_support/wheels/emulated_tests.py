@@ -4,9 +4,13 @@
 
 In: Debian's Python for arm64 and qemu-user, both unpacked below build/interpreters, the wheel that
 `make wheels` builds for them, and the test dependencies' wheels from the package index. Out: a line
-for each folder of tests, and how many passed. Of the parameter sets of a test function some are
-run, two by default, because one emulated core is some twenty times as slow. Left out are folders
-that need a browser, MPI or real models, and the longest campaigns.
+for each batch of test files, and how many tests passed.
+
+One emulated core is some twenty times as slow as a real one. So LLVM compiles kernels for the
+emulated processor outside of the emulation (`cross_compiler.py`), except in the first batch, and of
+the parameter sets of a test function one is run, which `--seed` chooses. The first batches run
+twice: with the vectors of NEON, and with those of SVE. Left out are folders that need a browser,
+MPI or real models, and the longest campaigns.
 """
 
 from __future__ import annotations
@@ -19,81 +23,182 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parent))
 
+from cross_compiler import DESCRIBE, Processor, serving, version
 from installation import environment, install, run
 from interpreters import PROJECT, Target
 
 TARGET = Target("3.13", "aarch64")  # whose C library is new enough for MLX's wheel
 WORK = PROJECT / "build" / "test-arm"
-DEPENDENCIES = ["pytest>=8.2", "hypothesis>=6.100", "mlx[cpu]>=0.29", "mpmath>=1.3"]
+SITE = WORK / "site-packages"  # traces know libraries by the name of their folder
+DEPENDENCIES = """
+    pytest>=8.2 hypothesis>=6.100 mlx[cpu]>=0.29 mpmath>=1.3 scikit-learn>=1.4 matplotlib>=3.8
+""".split()
+# The emulated processors. Signing of return addresses is emulated slowly, and is not tested here.
+NEON = "max,pauth=off,sve=off"
+SVE = "max,pauth=off,sve-default-vector-length=32"
+# Where LLVM is emulated too: what loads and calls it.
+WITH_LLVM = ["tests/compiler/machine"]
 # What differs between processors comes first: machine code, the math library, products.
 FIRST = """
-    tests/compiler/llvm/mathlib tests/ops/products tests/ops/elementwise tests/compiler/llvm
-    tests/compiler/lower/products tests/native tests/compiler/machine tests/ops/reduce
-    tests/ops/quantized tests/ops/attention
+    tests/compiler/machine tests/compiler/llvm tests/ops/products tests/compiler/lower/products
+    tests/ops/elementwise tests/ops/reduce tests/ops/attention tests/ops/quantized tests/native
+""".split()
+WITH_SVE = """
+    tests/compiler/llvm tests/ops/products tests/compiler/lower/products tests/ops/elementwise
+    tests/ops/reduce
 """.split()
 LEFT_OUT = re.compile(
     "tests/(distributed|language_models|examples|cli|fuzz|array_api|support|search|programs"
-    "|explain/page|benchmarks|compiler/llvm/agreement|compiler/goldens|oracle/(cases|harness|walk))(/|$)"
+    "|explain/page|benchmarks|compiler/llvm/agreement|compiler/goldens|oracle/(cases|harness|walk))/"
 )
-PATIENCE = 1800  # seconds for one folder
+FILES_IN_A_BATCH = 12  # importing what tests need takes a quarter of a minute
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Test files that one emulated process runs."""
+
+    name: str
+    files: list[str]
+    processor: str = NEON
+    emulates_llvm: bool = False
+
+
+@dataclass
+class Result:
+    """What became of a batch: lines of the form `passed 0.31 tests/...::test_some[1]`."""
+
+    batch: Batch
+    lines: list[str]
+    problem: str
+    seconds: float
+
+    def counts(self) -> Counter[str]:
+        """How many tests passed, failed, ..."""
+        found = Counter(line.partition(" ")[0] for line in self.lines)
+        found["failed"] += bool(self.problem)
+        return found
+
+    def text(self) -> str:
+        """A line about it, and one for each failure."""
+        failed = [line for line in self.lines if line.startswith("failed")]
+        problems = failed + [self.problem] * bool(self.problem)
+        return "\n    ".join(
+            [f"{self.batch.name}: {told(self.counts())} ({self.seconds:.0f} s)", *problems]
+        )
 
 
 def main() -> int:
     """Runs the folders that were asked for, or all, until the time is up."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=4 * 3600, help="begin nothing after that")
-    parser.add_argument(
-        "--sample", type=int, default=2, help="parameter sets of a test function; 0: all"
-    )
-    parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds for one folder")
-    parser.add_argument("--no-build", action="store_true", help="take the wheel of the last run")
-    parser.add_argument("folders", nargs="*", help="such as tests/ops/fft")
-    options = parser.parse_args()
+    options = arguments()
     python = emulated_python(build=not options.no_build)
     started = time.monotonic()
-    counts: Counter[str] = Counter()
-    folders = options.folders or all_folders()
-    for number, folder in enumerate(folders):
-        if time.monotonic() - started > options.seconds:
-            print(f"stopped after {number} of {len(folders)} folders", flush=True)
-            break
-        begun = time.monotonic()
-        said = tested(python, folder, options.sample, options.patience)
-        print(f"{folder}: {said} ({time.monotonic() - begun:.0f} s)", flush=True)
-        counts.update({word: int(count) for count, word in re.findall(r"(\d+) ([a-z]+)", said)})
-        counts["failed"] += "passed" not in said and "no tests" not in said
-    total = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    print(f"ingot: make test-arm: {total} in {time.monotonic() - started:.0f} s")
-    return 1 if counts["failed"] or counts["errors"] or counts["error"] else 0
+    batches = batches_of(options.folders)
+    total: Counter[str] = Counter()
+    covered: set[str] = set()
+    with ExitStack() as stack:
+        sockets = {name: stack.enter_context(compiling(python, name)) for name in (NEON, SVE)}
+
+        def ran(batch: Batch) -> Result | None:
+            if time.monotonic() - started > options.seconds:
+                return None
+            variables = {"INGOT_SAMPLE": str(options.sample), "INGOT_SEED": str(options.seed)}
+            if not batch.emulates_llvm:
+                variables["INGOT_TEST_COMPILER"] = sockets[batch.processor]
+            return tested(python, batch, variables, options.patience)
+
+        pool = stack.enter_context(ThreadPoolExecutor(options.workers))
+        for result in filter(None, pool.map(ran, batches)):
+            print(result.text(), flush=True)
+            total.update(result.counts())
+            covered.update(result.batch.files)
+    files = {file for batch in batches for file in batch.files}
+    print(
+        f"ingot: make test-arm: {told(total)} in {time.monotonic() - started:.0f} s, "
+        f"in {len(covered)} of {len(files)} test files"
+    )
+    return 1 if total["failed"] else 0
 
 
-def all_folders() -> list[str]:
-    """The folders that have tests in them, the most interesting ones first."""
-    files = sorted((PROJECT / "tests").rglob("test_*.py"))
-    found = dict.fromkeys(str(file.parent.relative_to(PROJECT)) for file in files)
-    kept = [folder for folder in found if not LEFT_OUT.match(folder) and folder != "tests"]
+def arguments() -> argparse.Namespace:
+    """The options of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--seconds", type=float, default=3600, help="begin nothing after that")
+    add("--sample", type=int, default=1, help="parameter sets of a test function; 0: all")
+    add("--seed", type=int, default=0, help="chooses the parameter sets")
+    add("--workers", type=int, default=os.cpu_count(), help="emulated processes at a time")
+    add("--patience", type=float, default=600, help="seconds without an end of any test")
+    add("--no-build", action="store_true", help="take the wheel of the last run")
+    add("folders", nargs="*", help="such as tests/ops/fft, or files")
+    return parser.parse_args()
 
-    def rank(folder: str) -> int:
-        known = [i for i, name in enumerate(FIRST) if (folder + "/").startswith(name + "/")]
-        return known[0] if known else len(FIRST)
 
-    return sorted(kept, key=rank)
+def told(counts: Counter[str]) -> str:
+    """Counts as text."""
+    return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "no tests"
+
+
+def batches_of(asked: list[str]) -> list[Batch]:
+    """All batches, the most interesting ones first; those of some folders or files only, if any
+    were asked for.
+    """
+    files = sorted(
+        str(file.relative_to(PROJECT)) for file in (PROJECT / "tests").rglob("test_*.py")
+    )
+    if asked:
+        kept = [file for file in files if is_below(file, asked)]
+        return [*split("SVE", kept, SVE), *split("NEON", kept, NEON)]
+    kept = [file for file in files if not LEFT_OUT.match(file) and file.count("/") > 1]
+    with_llvm = [file for file in kept if is_below(file, WITH_LLVM)]
+    kept = [file for file in kept if file not in with_llvm]
+    first = [file for folder in FIRST for file in kept if is_below(file, [folder])]
+    return [
+        *(
+            Batch(f"with emulated LLVM {number}", [file], emulates_llvm=True)
+            for number, file in enumerate(with_llvm, 1)
+        ),
+        *split("SVE", [file for file in first if is_below(file, WITH_SVE)], SVE),
+        *split("NEON", list(dict.fromkeys([*first, *kept])), NEON),
+    ]
+
+
+def is_below(file: str, folders: list[str]) -> bool:
+    """Whether a file is one of those, or in one of them."""
+    return any(file == folder or file.startswith(folder.rstrip("/") + "/") for folder in folders)
+
+
+def split(name: str, files: list[str], processor: str) -> Iterator[Batch]:
+    """Batches of neighbouring files."""
+    for start in range(0, len(files), FILES_IN_A_BATCH):
+        some = files[start : start + FILES_IN_A_BATCH]
+        where = os.path.commonpath(some) if len(some) > 1 else some[0]
+        yield Batch(f"{name} {start // FILES_IN_A_BATCH + 1}, {where}", some, processor)
 
 
 def emulated_python(*, build: bool) -> Path:
     """A script that runs the emulated interpreter with ingot and the dependencies installed."""
-    tool = str(Path(__file__).parent)
+    folder = Path(__file__).parent
     if build:
-        run([sys.executable, tool, "--only", f"{TARGET.tag}-{TARGET.machine}", "--no-trial"])
+        run([sys.executable, str(folder), "--only", f"{TARGET.tag}-{TARGET.machine}", "--no-trial"])
     (wheel,) = (PROJECT / "dist").glob(f"*-{TARGET.tag}-*_{TARGET.machine}.whl")
-    site = WORK / "site"
-    if not (site / "complete").exists():
-        install(TARGET, site, [str(wheel), *DEPENDENCIES])
-        (site / "complete").touch()
+    site = SITE
+    # The same version of LLVM as here.
+    llvm = run([sys.executable, "-c", "import llvmlite; print(llvmlite.__version__)"]).strip()
+    wanted = [*DEPENDENCIES, f"llvmlite=={llvm}"]
+    complete = site / "complete"
+    if not complete.exists() or complete.read_text() != str(wanted):
+        shutil.rmtree(site, ignore_errors=True)
+        install(TARGET, site, [str(wheel), *wanted])
+        complete.write_text(str(wanted))
     # That of today.
     shutil.rmtree(WORK / "wheel", ignore_errors=True)
     run([sys.executable, "-m", "wheel", "unpack", "--dest", str(WORK / "wheel"), str(wheel)])
@@ -101,49 +206,72 @@ def emulated_python(*, build: bool) -> Path:
     (package,) = (WORK / "wheel").glob("*/ingot")
     shutil.move(package, site / "ingot")
     script = WORK / "python"
-    script.write_text(f'#!/bin/sh\nexec {" ".join(TARGET.command())} "$@"\n')
+    # Also for programs whose environment is not that of the test that starts them.
+    script.write_text(
+        f'#!/bin/sh\nexport PYTHONHOME={TARGET.root / "usr"} QEMU_CPU="${{QEMU_CPU:-{NEON}}}"\n'
+        f'export PYTHONPATH="{site}${{PYTHONPATH:+:$PYTHONPATH}}"\n'
+        f'exec {" ".join(TARGET.command())} "$@"\n'
+    )
     script.chmod(0o755)
     # Programs that tests start are emulated too.
-    (site / "sitecustomize.py").write_text(f"import sys\n\nsys.executable = {str(script)!r}\n")
+    shutil.copy(folder / "remote_llvm.py", site)
+    (site / "sitecustomize.py").write_text(
+        f"import sys\n\nimport remote_llvm\n\nsys.executable = {str(script)!r}\n"
+        "remote_llvm.install()\n"
+    )
     return script
 
 
-def tested(python: Path, folder: str, sample: int, patience: float) -> str:
-    """The last line that pytest prints for the tests directly in a folder."""
-    files = sorted(str(path) for path in (PROJECT / folder).glob("test_*.py"))
-    variables = environment(TARGET, WORK / "site")
-    variables["PYTHONPATH"] += f":{Path(__file__).resolve().parent}"
-    variables["INGOT_SAMPLE"] = str(sample)
-    command = [
-        str(python),
-        "-u",
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "sampled",
-        "--tb=line",
-        *files,
-    ]
-    log = WORK / (folder.replace("/", "_") + ".txt")
+def variables_of(processor: str) -> dict[str, str]:
+    """The environment of emulated processes."""
+    return {
+        **environment(TARGET, SITE),
+        "QEMU_CPU": processor,
+        "LANG": os.environ.get("LANG", "C.UTF-8"),
+        "INGOT_CACHE": "on",
+        "INGOT_CACHE_DIR": str(WORK / "cache"),
+        "INGOT_CACHE_SIZE": "4000",
+        "MLX_DISABLE_COMPILE": "1",  # it would call this machine's compiler
+    }
+
+
+def compiling(python: Path, processor: str) -> AbstractContextManager[str]:
+    """The service that compiles for an emulated processor."""
+    described = Processor.of(run([str(python), "-c", DESCRIBE], variables_of(processor)))
+    if described.version != version():
+        sys.exit(
+            f"error: LLVM is {version()} here, and {described.version} in {SITE}: "
+            "remove that folder."
+        )
+    return serving(described)
+
+
+def tested(python: Path, batch: Batch, variables: dict[str, str], patience: float) -> Result:
+    """Runs a batch; it is ended if no test ends for too long."""
+    begun = time.monotonic()
+    stem = re.sub(r"\W+", "_", batch.name)
+    log, record = WORK / f"{stem}.txt", WORK / f"{stem}.record"
+    record.write_text("")
+    environment = {**variables_of(batch.processor), **variables, "INGOT_RECORD": str(record)}
+    environment["PYTHONPATH"] += f":{Path(__file__).resolve().parent}"
+    command = [str(python), "-u", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "sampled"]
     with log.open("w") as file:
-        try:
-            subprocess.run(
-                command,
-                cwd=PROJECT,
-                env={**variables, "LANG": os.environ.get("LANG", "C.UTF-8")},
-                check=False,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                timeout=patience,
-            )
-        except subprocess.TimeoutExpired:
-            return f"no end in {patience:.0f} s, see {log}"
-    lines = log.read_text(errors="replace").splitlines() or ["printed nothing"]
-    said = lines[-1].strip("= ")
-    return said if "passed" in said and "failed" not in said else f"{said}, see {log}"
+        process = subprocess.Popen(
+            [*command, "--tb=short", *batch.files],
+            cwd=PROJECT,
+            env=environment,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+        )
+        problem = ""
+        while process.poll() is None:
+            time.sleep(0.2)
+            if time.time() - record.stat().st_mtime > patience:
+                process.kill()
+                problem = f"no test ended in {patience:.0f} s, see {log}"
+    if not problem and process.returncode not in (0, 1, 5):  # passed, failed, no tests
+        problem = f"pytest ended with {process.returncode}, see {log}"
+    return Result(batch, record.read_text().splitlines(), problem, time.monotonic() - begun)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,8 @@ SUITES = {"3.11": "bookworm", "3.13": "trixie", "3.14": "forky"}
 DEBIAN_NAMES = {"x86_64": "amd64", "aarch64": "arm64"}
 # Besides the interpreter: what wheels of NumPy, SciPy and llvmlite link to.
 LIBRARIES = ["libstdc++6", "libgcc-s1", "zlib1g"]
-EMULATOR = "qemu-user-static"
+# Of the release that has a statically linked one which describes the emulated processor.
+EMULATOR, EMULATOR_SUITE = "qemu-user", "trixie"
 
 
 class PackagesMissingError(Exception):
@@ -101,11 +102,11 @@ def _make_root(folder: Path) -> None:
 
 def _emulator(machine: str) -> Path:
     folder = FOLDER / "emulator"
-    program = folder / "usr" / "bin" / f"qemu-{machine}-static"
+    program = folder / "usr" / "bin" / f"qemu-{machine}"
     if not program.exists():
         _make_root(folder)
         host = DEBIAN_NAMES[platform.machine()]
-        _unpack([EMULATOR], SUITES["3.11"], host, folder, dependencies=False)
+        _unpack([EMULATOR], EMULATOR_SUITE, host, folder, dependencies=False)
     return program
 
 

@@ -1,14 +1,16 @@
-"""A plugin of pytest: of the many parameter sets of a test function, a few.
+"""A plugin of pytest: of the many parameter sets of a test function, a few; a record of results.
 
-    INGOT_SAMPLE=3 python -m pytest -p sampled
+    INGOT_SAMPLE=1 INGOT_SEED=7 INGOT_RECORD=record.txt python -m pytest -p sampled
 
 Emulated processors are some twenty times as slow as real ones, and most tests are one function with
-many parameter sets: so many of each, evenly spread, run every function in a fraction of the time.
+many parameter sets: one or two of each run every function in a fraction of the time. Another seed
+chooses others. The record has a line for each test as soon as it ends, whatever happens later.
 """
 
 from __future__ import annotations
 
 import os
+import random
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -17,19 +19,33 @@ if TYPE_CHECKING:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keeps the first, the last, and some in between of each function's tests."""
+    """Keeps some of each function's tests."""
     wanted = int(os.environ.get("INGOT_SAMPLE", "0"))
+    seed = os.environ.get("INGOT_SEED", "0")
     functions: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         functions[item.nodeid.partition("[")[0]].append(item)
-    kept = {id(item) for group in functions.values() for item in spread(group, wanted)}
+    kept = {
+        id(item)
+        for name, group in functions.items()
+        for item in chosen(group, wanted, f"{seed} {name}")
+    }
     config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
     items[:] = [item for item in items if id(item) in kept]
 
 
-def spread(group: list[Any], wanted: int) -> list[Any]:
-    """So many of a list, evenly spread, the first and the last among them; all of them for 0."""
+def chosen(group: list[Any], wanted: int, seed: str) -> list[Any]:
+    """So many of a list, in its order; all of them for 0."""
     if not 0 < wanted < len(group):
         return group
-    step = (len(group) - 1) / max(wanted - 1, 1)
-    return [group[round(number * step)] for number in range(wanted)]
+    return [group[i] for i in sorted(random.Random(seed).sample(range(len(group)), wanted))]
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Writes down how a test ended, and how many seconds it took."""
+    path = os.environ.get("INGOT_RECORD")
+    outcome = report.outcome
+    if path and (report.when == "call" or outcome != "passed"):
+        expected = "xfailed" if hasattr(report, "wasxfail") and outcome == "skipped" else outcome
+        with open(path, "a") as file:
+            file.write(f"{expected} {report.duration:.2f} {report.nodeid}\n")

@@ -21,7 +21,9 @@ def test_what_is_known_of_a_function() -> None:
     assert mx.sum.__name__ == "sum"
     assert (mx.sum.__doc__ or "").startswith("Sum of the elements.")
     assert list(inspect.signature(mx.sum).parameters) == ["a", "axis", "keepdims", "stream"]
-    assert list(inspect.signature(nn.Linear).parameters) == ["input_dims", "output_dims", "bias"]
+    # CPython 3.13 forgets that wrapped methods are bound, and lists `self`.
+    of_class = [name for name in inspect.signature(nn.Linear).parameters if name != "self"]
+    assert of_class == ["input_dims", "output_dims", "bias"]
     assert inspect.isroutine(mx.sum)
     assert weakref.ref(mx.sum)() is mx.sum
 

@@ -24,6 +24,7 @@ STUB = Path(ingot.__file__).with_name("_native.pyi")
 
 # What MLX's binding has for its own sake.
 BINDING = {"__getstate__", "__setstate__", "__init__", "__sizeof__", "__doc__", "__module__"}
+BINDING |= {"__release_buffer__"}  # of nanobind's buffers, from Python 3.12 on
 
 
 def stub_of_array() -> dict[str, ast.FunctionDef]:

@@ -114,9 +114,10 @@ def test_forked_processes_have_workers_of_their_own() -> None:
     assert_covers(pieces_of(1000, 1), 1000, 1)
 
     def check() -> bool:
+        before = len(os.listdir("/proc/self/task"))  # one, or two where an emulator has its own
         for _ in range(50):
             assert_covers(pieces_of(1000, 1), 1000, 1)
-        return len(os.listdir("/proc/self/task")) == 3
+        return len(os.listdir("/proc/self/task")) == before + 2
 
     for _ in range(5):
         assert holds_in_child(check)

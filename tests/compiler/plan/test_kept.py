@@ -11,6 +11,7 @@ import pytest
 from tests.support.processes import run_in_threads
 
 import ingot.core as mx
+from ingot.runtime.processor import vector_bytes
 
 ROWS, LENGTH, COLUMNS = 70, 120, 150
 
@@ -63,7 +64,8 @@ def test_what_one_input_determines_is_kept() -> None:
     assert kept_of(lambda x, w: x.T @ w.T, long, wide) == []  # the left operand is packed too
     assert kept_of(lambda x, w: x @ (w * 2).T, x, w) == []  # not an input
     halves = [y.astype(mx.bfloat16) for y in (x, w)]
-    assert [source.step.shape for source, _ in kept_of(layer, *halves)] == [(COLUMNS, LENGTH)]
+    panels = [(COLUMNS, LENGTH)] if vector_bytes() == 64 else []  # only there
+    assert [source.step.shape for source, _ in kept_of(layer, *halves)] == panels
 
 
 def test_panels_are_counted_and_released() -> None:

@@ -232,9 +232,10 @@ def test_a_width_that_there_is_not() -> None:
 def test_sizes_share_machine_code() -> None:
     compiled = mx.compile(lambda a, b: a @ b)
     mx.eval(compiled(mx.zeros((200, 130)), mx.zeros((130, 170))))
-    before = _native.code_in_memory()
+    before, _ = _native.code_in_memory()
     mx.eval(compiled(mx.zeros((231, 144)), mx.zeros((144, 173))))
-    assert _native.code_in_memory() == before
+    # With vectors of 16 bytes, these sizes need one more kernel.
+    assert _native.code_in_memory()[0] <= before + (vector_bytes() == 16)
 
 
 def test_tiles_fill_registers_and_waste_few_columns() -> None:

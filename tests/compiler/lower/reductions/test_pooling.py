@@ -193,7 +193,7 @@ def test_with_narrower_vectors() -> None:
         "import numpy as np, ingot.core as mx\n"
         "from ingot import nn\n"
         "from ingot.runtime.processor import vector_bytes\n"
-        "assert vector_bytes() == 32\n"
+        "assert vector_bytes() <= 32\n"
         "for pool in (nn.MaxPool2d(3, 2, 1), nn.AvgPool2d(3, 2, 1)):\n"
         "    x = mx.array(np.random.default_rng(0).integers(-4, 4, (2, 9, 8, 37)) / 4)\n"
         "    both = lambda x: mx.vjp(pool, [x], [pool(x)])\n"

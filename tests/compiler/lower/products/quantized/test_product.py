@@ -194,7 +194,7 @@ def test_vectors_of_256_bits() -> None:
         "import numpy as np\n"
         "from tests.compiler.lower.products.quantized import test_product as here\n"
         "from ingot.runtime.processor import vector_bytes\n"
-        "assert vector_bytes() == 32\n"
+        "assert vector_bytes() <= 32\n"
         "for scheme in here.AFFINE + here.FLOATS:\n"
         "    here.test_equals_float64(scheme)\n"
         "print('done')\n"
