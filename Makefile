@@ -37,7 +37,7 @@ help:
 	@echo "make speed-picture   measure and redraw the speed chart of the README"
 	@echo "make wheel           build a wheel for this interpreter into dist/"
 	@echo "make wheels          build and smoke-test wheels for all Python versions on x86-64 and aarch64"
-	@echo "make test-arm        the tests on an emulated ARM processor (hours); ARM_ARGUMENTS='--seconds 900' or a folder limits them"
+	@echo "make test-arm        the tests on an emulated ARM processor (an hour); ARM_ARGUMENTS='--seconds 900' or a folder limits them"
 	@echo "make test-free-threaded  tests and thread campaigns on a CPython without a GIL, built from source;"
 	@echo "                     FREE_THREADED_ARGUMENTS=--sanitize runs the campaigns under ThreadSanitizer"
 	@echo "make clean           remove everything that was built, .venv included"
