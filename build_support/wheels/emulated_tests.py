@@ -37,7 +37,7 @@ from interpreters import PROJECT, Target
 
 TARGET = Target("3.13", "aarch64")  # whose C library is new enough for MLX's wheel
 WORK = PROJECT / "build" / "test-arm"
-SITE = WORK / "site-packages"  # traces know libraries by the name of their folder
+SITE = WORK / "site-packages"
 DEPENDENCIES = """
     pytest>=8.2 hypothesis>=6.100 mlx[cpu]>=0.29 mpmath>=1.3 scikit-learn>=1.4 matplotlib>=3.8
 """.split()
@@ -216,7 +216,8 @@ def emulated_python(*, build: bool) -> Path:
     # Programs that tests start are emulated too.
     shutil.copy(folder / "remote_llvm.py", site)
     (site / "sitecustomize.py").write_text(
-        f"import sys\n\nimport remote_llvm\n\nsys.executable = {str(script)!r}\n"
+        f"import site\nimport sys\n\nimport remote_llvm\n\nsys.executable = {str(script)!r}\n"
+        f"site.USER_SITE = {str(site)!r}  # what is there is not the user's code\n"
         "remote_llvm.install()\n"
     )
     return script
@@ -231,7 +232,6 @@ def variables_of(processor: str) -> dict[str, str]:
         "INGOT_CACHE": "on",
         "INGOT_CACHE_DIR": str(WORK / "cache"),
         "INGOT_CACHE_SIZE": "4000",
-        "MLX_DISABLE_COMPILE": "1",  # it would call this machine's compiler
     }
 
 

@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     import pytest
 
 
+def pytest_configure() -> None:
+    """On another processor, MLX would compile with the compiler of the one that emulates it."""
+    if os.environ.get("QEMU_CPU"):
+        import mlx.core as mlx
+
+        mlx.disable_compile()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keeps some of each function's tests."""
     wanted = int(os.environ.get("INGOT_SAMPLE", "0"))
