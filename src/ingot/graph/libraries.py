@@ -2,6 +2,9 @@
 
 `import ingot.core` must stay fast, so this is the one module whose functions import. It also keeps
 the thread counts of the BLAS libraries that these load equal to the pool's.
+
+Submodules are imported by `from`, which also finds one that is loaded but not yet an attribute of
+its package: Ctrl-C during an import can leave it so.
 """
 
 from __future__ import annotations
@@ -60,9 +63,9 @@ def zip_library() -> ModuleType:
 @cache
 def llvm_binding() -> ModuleType:
     """llvmlite's modules, for loading code that `object_file.py` cannot load."""
-    import llvmlite.binding
+    from llvmlite import binding
 
-    module: ModuleType = llvmlite.binding
+    module: ModuleType = binding
     return module
 
 
@@ -84,49 +87,49 @@ def mpi_library() -> Any:
 @cache
 def scipy_blas() -> ModuleType:
     """SciPy's BLAS, whose functions native code can call by address."""
-    import scipy.linalg.cython_blas
+    from scipy.linalg import cython_blas
 
     _after_loading_blas()
-    module: ModuleType = scipy.linalg.cython_blas
+    module: ModuleType = cython_blas
     return module
 
 
 @cache
 def scipy_fft() -> ModuleType:
     """SciPy's Fourier transforms."""
-    import scipy.fft
+    from scipy import fft
 
-    module: ModuleType = scipy.fft
+    module: ModuleType = fft
     return module
 
 
 @cache
 def scipy_lapack() -> ModuleType:
     """SciPy's LAPACK, whose functions native code can call by address."""
-    import scipy.linalg.cython_lapack
+    from scipy.linalg import cython_lapack
 
     _after_loading_blas()
-    module: ModuleType = scipy.linalg.cython_lapack
+    module: ModuleType = cython_lapack
     return module
 
 
 @cache
 def scipy_linalg() -> ModuleType:
     """SciPy's matrix decompositions, with LAPACK's routines in its module `lapack`."""
-    import scipy.linalg.lapack
+    from scipy import linalg
 
     _after_loading_blas()
-    module: ModuleType = scipy.linalg
+    module: ModuleType = linalg
     return module
 
 
 @cache
 def scipy_special() -> ModuleType:
     """SciPy's special functions."""
-    import scipy.special
+    from scipy import special
 
     _after_loading_blas()
-    module: ModuleType = scipy.special
+    module: ModuleType = special
     return module
 
 
@@ -149,9 +152,9 @@ def rich_library() -> Any:
 @cache
 def opt_einsum_paths() -> ModuleType:
     """The search for the cheapest contraction order of an Einstein summation."""
-    import opt_einsum.paths
+    from opt_einsum import paths
 
-    module: ModuleType = opt_einsum.paths
+    module: ModuleType = paths
     return module
 
 
