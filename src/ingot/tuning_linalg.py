@@ -10,9 +10,9 @@ MIN_FACTORED_THREAD_WORK = 1 << 16
 MAX_STACKED_LENGTH = 256
 # Rows or columns up to which the extension computes single matrices, and stacks of fewer than
 # MIN_LANE_MATRICES, itself, in double precision. Measured on one thread, relative to LAPACK in
-# float32: solutions 0.84 at 8 rows, 0.83 at 32, 1.13 at 48; inverses 0.70, 0.79 and 0.85; LU factors
-# 0.79, 0.97 and 0.96; Cholesky factors, which need the precision most, 0.94, 2.0 and 2.2. No
-# benchmark.
+# float32: solutions 0.84 at 8 rows, 0.83 at 32, 1.13 at 48; inverses 0.70, 0.79 and 0.85; LU
+# factors 0.79, 0.97 and 0.96; Cholesky factors, which need the precision most, 0.94, 2.0 and 2.2.
+# No benchmark.
 MAX_DENSE_LENGTH = 40
 # Rows up to which a stack is factorised with one matrix per vector lane: its memory, 64 bytes per
 # element, is 256 KiB and stays in L2. cholesky_stack.

@@ -47,25 +47,43 @@ FOR_EACH_MACHINE static void multiply_columns(const Chirp *c, int64_t row, int64
     }
 }
 
-/* Numbers of one contiguous row, complex on both sides. */
-FOR_EACH_MACHINE static void multiply_numbers(const float *from, const float *table, float *to, int64_t count) {
+/* Numbers of one contiguous row, not mirrored; `width` and `to_width`, floats in a number, are compile-time constants. */
+INLINE void multiply_numbers(const float *from, const float *table, float *to, int64_t count, const int width,
+                             const int to_width) {
     for (int64_t i = 0; i < count; i++) {
-        float a = from[2 * i], b = from[2 * i + 1], re = table[2 * i], im = table[2 * i + 1];
-        to[2 * i] = a * re - b * im;
-        to[2 * i + 1] = a * im + b * re;
+        float a = from[width * i], b = width == 1 ? 0 : from[2 * i + 1];
+        float re = table == NULL ? 1 : table[2 * i], im = table == NULL ? 0 : table[2 * i + 1];
+        to[to_width * i] = width == 1 ? a * re : a * re - b * im;
+        if (to_width == 2)
+            to[2 * i + 1] = width == 1 ? a * im : a * im + b * re;
     }
+}
+
+FOR_EACH_MACHINE static void multiply_row(const Chirp *c, const float *from, const float *table, float *to, int64_t count) {
+    if (c->form == REAL && table == NULL)
+        multiply_numbers(from, NULL, to, count, 1, 2);
+    else if (c->form == REAL)
+        multiply_numbers(from, table, to, count, 1, 2);
+    else if (c->to_real && table == NULL)
+        multiply_numbers(from, NULL, to, count, 2, 1);
+    else if (c->to_real)
+        multiply_numbers(from, table, to, count, 2, 1);
+    else if (table == NULL)
+        memcpy(to, from, (size_t)count * 2 * sizeof *to);
+    else
+        multiply_numbers(from, table, to, count, 2, 2);
 }
 
 static void multiply_some(void *context, int64_t begin, int64_t end, int Py_UNUSED(thread)) {
     const Chirp *c = context;
-    bool is_plain = c->behind == 1 && c->form == COMPLEX && !c->to_real && c->table != NULL;
+    int64_t plain = c->behind == 1 ? smaller(c->stored, c->length) : 0; /* numbers of a row that are not mirrored */
     for (int64_t position = begin; position < end;) {
         int64_t row = position / c->result, i = position % c->result, last = smaller(c->result, i + end - position);
         position += last - i;
-        int64_t known = smaller(last, c->length);
-        if (is_plain && i < known) {
-            int64_t from = row * c->stored + i, to = row * c->result + i;
-            multiply_numbers(c->from + 2 * from, c->table + 2 * i, c->to + 2 * to, known - i);
+        if (i < plain) {
+            int64_t known = smaller(last, plain), from = row * c->stored + i, to = row * c->result + i;
+            multiply_row(c, c->from + from * (c->form == REAL ? 1 : 2), c->table == NULL ? NULL : c->table + 2 * i,
+                         c->to + to * (c->to_real ? 1 : 2), known - i);
             i = known;
         }
         for (; i < last; i++)
