@@ -8,6 +8,7 @@ import pytest
 from ingot.graph.numerics.routines import computed
 from ingot.ops.fft.fourier import FourierTransform, Kind
 from ingot.ops.fft.passes import _convolution_length, passes
+from ingot.tuning_linalg import MAX_CONVERTED_ROWS
 
 # small factors; odd and smooth; primes; with large factors
 LENGTHS = [1, 2, 3, 8, 9, 15, 17, 19, 31, 34, 46, 101, 225, 257, 512, 997, 1009, 1034, 2187, 4099]
@@ -24,12 +25,14 @@ def random(shape: tuple[int, ...], kind: str) -> np.ndarray:
 def test_lengths_along_both_axes(kind: Kind, length: int) -> None:
     stored = length // 2 + 1 if kind == "irfftn" else length
     for norm in ("backward", "ortho"):
-        for rows, axis in ((1, 1), (18, 1), (1, 0), (5, 0), (37, 0)):
+        for rows, axis in ((1, 1), (3, 1), (18, 1), (1, 0), (4, 0), (37, 0)):
             shape = (rows, stored) if axis == 1 else (stored, rows)
             x = random(shape, kind)
             narrow = x.astype(np.float32 if kind == "rfftn" else np.complex64)
             found = computed(FourierTransform(kind, (axis,), length, norm), narrow)
-            assert found is not None
+            if found is None:  # left to SciPy
+                assert rows > MAX_CONVERTED_ROWS
+                continue
             name = kind[:-1]
             expected = getattr(np.fft, name)(narrow.astype(x.dtype), length, axis, norm)
             assert found[0].dtype == (np.float32 if kind == "irfftn" else np.complex64)
@@ -38,7 +41,7 @@ def test_lengths_along_both_axes(kind: Kind, length: int) -> None:
 
 
 def test_several_axes_of_any_length() -> None:
-    x = random((3, 17, 22), "rfftn").astype(np.float32)
+    x = random((2, 3, 22), "rfftn").astype(np.float32)
     found = computed(FourierTransform("rfftn", (0, 1, 2), 22, "backward"), x)
     assert found is not None
     np.testing.assert_allclose(found[0], np.fft.rfftn(x), atol=1e-3)

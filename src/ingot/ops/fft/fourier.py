@@ -18,7 +18,7 @@ from ingot.graph.dtype import complex64, float32
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.libraries import scipy_fft
 from ingot.graph.numerics.blocks import longest_axis
-from ingot.graph.numerics.routines import Routine, Spec, computed
+from ingot.graph.numerics.routines import Routine, Spec, computed, routine_of
 from ingot.graph.op import apply
 from ingot.graph.roles import Host
 from ingot.graph.shape import Shape, as_lengths, axes_tuple, normalize_axis, shape_text
@@ -87,7 +87,7 @@ class FourierTransform(Host):
         return tuple(lengths), float32 if self.kind == "irfftn" else complex64
 
     def block_axis(self, x: np.ndarray) -> int | None:
-        if passes(self.kind, self.axes, self.lengths(x.shape)) is not None:
+        if routine_of(self, (x.shape, x.dtype)) is not None:
             return None  # the extension looks for signals itself
         return longest_axis(x.shape, *self.axes)
 

@@ -18,7 +18,12 @@ from ingot import _native
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.numerics.routines import NOWHERE, Place, Routine, RoutineBuilder, Spec
 from ingot.graph.shape import size_of
-from ingot.tuning_linalg import MAX_CONVOLVED_LENGTH, MAX_FOURIER_LENGTH, MAX_FOURIER_PLANS
+from ingot.tuning_linalg import (
+    MAX_CONVERTED_ROWS,
+    MAX_CONVOLVED_LENGTH,
+    MAX_FOURIER_LENGTH,
+    MAX_FOURIER_PLANS,
+)
 
 __all__ = ["fourier_routine", "passes"]
 
@@ -171,7 +176,9 @@ def passes(kind: str, axes: tuple[int, ...], lengths: tuple[int, ...]) -> list[_
 
 
 def fourier_routine(steps: list[_Pass], x: Spec, norm: str) -> Routine | None:
-    """The transform of an array, divided as `norm` says; None if it has no elements."""
+    """The transform of an array, divided as `norm` says; None if it has no elements, or so many
+    rows without a plan that SciPy, which has them in its vectors, takes less time.
+    """
     if size_of(x[0]) == 0:
         return None
     total = prod(step.length for step in steps)
@@ -184,6 +191,8 @@ def fourier_routine(steps: list[_Pass], x: Spec, norm: str) -> Routine | None:
     source = builder.inputs[0]
     for number, step in enumerate(steps):
         (shape, _), (result, dtype) = specs[number], specs[number + 1]
+        if step.plan is None and size_of(shape) > MAX_CONVERTED_ROWS * shape[step.axis]:
+            return None
         is_last = number == len(steps) - 1
         target = builder.results[0] if is_last else builder.shared(size_of(result) * dtype.itemsize)
         around = size_of(shape[: step.axis]), size_of(shape[step.axis + 1 :])
