@@ -21,6 +21,7 @@ from ingot.compiler.llvm.mathlib.number import (
     fma,
     select,
 )
+from ingot.compiler.llvm.mathlib.polynomial import chosen
 
 __all__ = ["erf", "erfinv", "half_erf"]
 
@@ -32,18 +33,19 @@ def erf(x: Number) -> Number:
 
     Near 0, erf(x) is x times a polynomial in x^2. Beyond that, 1 - erf(x) is the fourth (in double,
     eighth) power of a polynomial of low degree, because the root of a function that falls so
-    quickly is nearly linear.
+    quickly is nearly linear. One evaluation serves both, with the coefficients of either: selecting
+    constants takes less than evaluating the other polynomial as well.
     """
     modulus = absolute(x)
-    square = x * x
-    near = fma(modulus, ERROR_FUNCTION(square), modulus)
     border, middle, end = (1.25, 3.5, 6.0) if x.is_double else (1.125, 2.5, 4.0)
-    root = ERROR_FUNCTION_FAR(select(modulus > end, x.constant(end), modulus) - middle)
-    power = root * root
+    is_near = modulus < border
+    distance = select(modulus > end, x.constant(end), modulus) - middle
+    found = chosen(is_near, ERROR_FUNCTION, ERROR_FUNCTION_FAR, select(is_near, x * x, distance))
+    power = found * found
     if x.is_double:
         power = power * power
     far = fma(-power, power, 1.0)
-    return copy_sign(select(modulus < border, near, far), x)
+    return copy_sign(select(is_near, fma(modulus, found, modulus), far), x)
 
 
 def half_erf(x: Number) -> Number:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from ingot.compiler.llvm.mathlib.number import Number, fma
+from itertools import zip_longest
+
+from ingot.compiler.llvm.mathlib.number import Condition, Number, fma, select
 from ingot.graph.lazy_dataclass import dataclass
 
-__all__ = ["Polynomial"]
+__all__ = ["Polynomial", "chosen"]
 
 
 @dataclass(frozen=True)
@@ -26,3 +28,15 @@ class Polynomial:
         for coefficient in reversed(coefficients[:-1]):
             total = fma(total, x, coefficient)
         return total
+
+
+def chosen(condition: Condition, a: Polynomial, b: Polynomial, x: Number) -> Number:
+    """Polynomial `a` of x where the condition is true, else `b`, by one application of Horner's
+    rule to the coefficients of either.
+    """
+    pairs = zip_longest(*((p.double if x.is_double else p.single) for p in (a, b)), fillvalue=0.0)
+    *others, highest = (select(condition, x.constant(p), x.constant(q)) for p, q in pairs)
+    total = highest
+    for coefficient in reversed(others):
+        total = fma(total, x, coefficient)
+    return total
