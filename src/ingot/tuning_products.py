@@ -1,9 +1,34 @@
-"""Thresholds of matrix products with few rows or few results; see `tuning.py`.
+"""Thresholds of matrix products: packed operands, few rows or few results; see `tuning.py`.
 
 "Measured" means CPU time of one thread of a Zen 4 with AVX-512, 1 MiB of L2 per core and 32 MiB of
 L3.
 """
 
+# A right operand with contiguous rows is packed into panels if the result has more rows than this
+# and the operand is larger than L2. Measured with 1024 columns, relative to OpenBLAS: 32 rows 0.83
+# in place and 1.22 from panels, 128 rows 0.94 and 0.99, 1024 rows 0.96 and 0.93. matmul_skinny,
+# matmul_float32.
+MAX_UNPACKED_ROWS = 128
+MAX_UNPACKED_BYTES = 1 << 20
+# Rows of results from which a smaller operand is packed too, if it has more columns than this many
+# tiles. Measured, one thread, time from panels relative to in place: sums of 256, 1024 columns, 256
+# rows 1.00, 512 0.96, 1024 0.95, 2048 0.92; sums of 1024, 256 columns 1.01, 1.00, 0.95, 0.97; sums
+# of 512, 128 columns 1.00, 1.01, 1.00, 0.99. training_block.
+MIN_PACKED_ROWS = 512
+MIN_PACKED_PANELS = 2
+# A left operand whose rows are not contiguous is packed if it is larger than what fits in L1 next
+# to the right operand, and if more columns of tiles than this read it. Measured, 256 rows and
+# columns of float32 with the left operand transposed, relative to OpenBLAS: 1.31 in place, 0.99
+# packed. matmul_left_transposed.
+MAX_UNPACKED_LEFT_BYTES = 1 << 14
+MIN_PACKED_LEFT_PANELS = 1
+# Bytes that one sum reads of such an operand up to which it is read in place if its columns are
+# contiguous: for any operand, and for one of at most MAX_UNPACKED_BYTES. Measured, time in place
+# relative to packed, (rows, products per sum, columns): (2000, 200, 100) 0.86, (5000, 128, 129)
+# 0.93, (10000, 100, 40) 0.75, (784, 256, 512) 0.92, (256, 256, 256) 0.94, (2048, 256, 100) 1.07,
+# (4001, 256, 100) 1.47, (777, 384, 300) 1.23. matmul_left_transposed.
+MAX_LEFT_LENGTH = 200 * 4
+MAX_NEAR_LEFT_LENGTH = 256 * 4
 # The narrowest strip of a product of few rows: as wide as leaves a strip for each thread, while its
 # sums fit in MAX_STRIP_BYTES, which stay in L2 next to the right operand. The hardware does not
 # prefetch short runs of memory. Measured, one row of float32 times 4096 x 4096, GB/s: 20 for 512

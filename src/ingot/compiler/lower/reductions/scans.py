@@ -99,9 +99,9 @@ class _Scans(GroupBuilder):
         sources = [x.step.inputs[0] for x in self.scans]
         self.before = self.closure([*sources, *self.early], lambda step: False)
         self.after = self.closure(self.late, lambda step: step in scans)
-        self.lanes_along = self._lanes()
+        self.lanes_along = self._lanes_of_rows()
 
-    def _lanes(self) -> int:
+    def _lanes_of_rows(self) -> int:
         """As `lanes`, for a loop along the scanned axis in the direction of the scan."""
         sign = -1 if self.reverse else 1
         in_memory = (*self.reads, *self.gathers.values(), *self.writes)
