@@ -93,9 +93,7 @@ class _Lowering:
                 self.outputs.setdefault(step.inputs[0], {}).setdefault(step.op.index, step)
         self.locations: dict[Step, Location] = {}
         self.instructions: list[Instruction] = []
-        self.copies: dict[
-            Step, Step
-        ] = {}  # values that cannot be viewed -> their contiguous copies
+        self.copies: dict[Step, Step] = {}  # contiguous ones, of values that cannot be viewed
         self.host_results: dict[tuple[Step, int], Block] = {}
         self.kernel_results: dict[Step, list[Step]] = {}  # of a step with several outputs
         self.part_of = written_parts(schedule) if options.sizes is None else {}
