@@ -20,6 +20,7 @@ from ingot._native import Dtype, array
 from ingot.graph.dtype import complex64, float32, float64
 from ingot.graph.numerics.blocks import longest_axis
 from ingot.graph.numerics.parallel import each_in_parallel
+from ingot.graph.numerics.routines import routine_of
 from ingot.graph.op import apply
 from ingot.graph.outputs import apply_multiple
 from ingot.graph.roles import Host
@@ -37,6 +38,7 @@ __all__ = [
     "FLOATS_AND_COMPLEX",
     "MatrixOp",
     "adjoint",
+    "block_axis_of_stack",
     "by_matrix",
     "by_stack",
     "cotangent_or_zeros",
@@ -59,6 +61,15 @@ BY_LAPACK = "LAPACK computes it as a whole"
 _LARGE = 64  # matrices with at least this many rows and columns keep their own precision
 
 
+def block_axis_of_stack(op: Host, *inputs: np.ndarray) -> int | None:
+    """The axis along which NumPy computes a stack in blocks. Routines look for signals themselves,
+    and what they compute in lanes has other bits in blocks of few matrices.
+    """
+    if routine_of(op, *[(x.shape, x.dtype) for x in inputs]) is not None:
+        return None
+    return longest_axis(inputs[0].shape[:-2])
+
+
 class MatrixOp(Host, abstract=True):
     """Ops on each matrix of a stack."""
 
@@ -67,7 +78,7 @@ class MatrixOp(Host, abstract=True):
     worth_cutting = 1 << 18
 
     def block_axis(self, *inputs: Any) -> int | None:
-        return longest_axis(inputs[0].shape[:-2])
+        return block_axis_of_stack(self, *inputs)
 
     def vmap(self, size: int, batched: tuple[bool], x: array) -> Any:
         # The batch axis is one more axis of the stack.
