@@ -65,6 +65,15 @@ def test_special_numbers() -> None:
     assert_selected(lambda x: mx.partition(x * 2, 8)[:, :9], mx.array(x))
 
 
+def test_smallest_elements_next_to_nan() -> None:
+    x = np.array(normal(30, 20_000))
+    x[:, 640:700:2], x[:, 641] = np.nan, -50  # in one block
+    x[7], x[7, ::256], x[7, 5] = np.nan, np.inf, 2  # fewer numbers than are selected
+    for dtype in (mx.float32, mx.float16, mx.bfloat16):
+        assert_selected(lambda x: mx.partition(x * 2, 3)[:, :4], mx.array(x).astype(dtype))
+        assert_selected(lambda x: mx.topk(x * 2, 4), mx.array(x).astype(dtype))
+
+
 def test_what_others_read_is_stored_once() -> None:
     def both(x: mx.array) -> tuple[mx.array, mx.array]:
         scores = x * 3

@@ -100,6 +100,7 @@ def kept_dense(name: str) -> Any:
             "a factor for each element": lambda: (table - g * v,),
             "the wrong side": lambda: (0.1 * g - table,),
             "two lookups": lambda: (table - 0.1 * (g + gradient(table, i + 1)),),
+            "no table": lambda: (g + 0.5 * g, g - mx.square(g)),
         }
         return results[name]()
 
@@ -111,6 +112,7 @@ def kept_dense(name: str) -> Any:
     [
         "momentum", "decay", "the gradient is returned", "its norm", "a divisor that may be zero",
         "a factor for each element", "the wrong side", "two lookups",
+        "no table",
     ],
 )  # fmt: skip
 def test_what_changes_other_rows_stays_dense(name: str) -> None:

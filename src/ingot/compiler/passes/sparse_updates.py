@@ -81,7 +81,7 @@ class _Update:
         if not found:
             return False
         self.dependents = found
-        zero = {self.gradient}
+        zero, dropped = {self.gradient}, {self.gradient, *found}
         for step in found:
             are_zero = [source in zero for source in step.inputs]
             assert isinstance(step.op, Map)
@@ -90,7 +90,7 @@ class _Update:
                 continue
             for number in step.op.neutral_at:
                 other = step.inputs[1 - number]
-                if are_zero[number] and (other not in found or other in self.table_of):
+                if are_zero[number] and (other not in dropped or other in self.table_of):
                     self.table_of[step] = self.table_of.get(other, other)
         outputs = self.live_out.intersection(found)
         return self.gradient not in self.live_out and outputs <= self.table_of.keys()

@@ -48,7 +48,8 @@ class Reduce(Op, role=True):
     axes: Shape
     identity: ClassVar[float]  # the identity of `combine`; inf: the dtype's extreme value
     sums: ClassVar[bool] = False  # partial results are kept in higher precision
-    # `combine` takes the larger ("largest") or the smaller ("smallest") of two values
+    # Extremes: `combine` compares the ranks of floating-point numbers, in an order in which NaN is
+    # the "largest" or the "smallest".
     order: ClassVar[str] = ""
 
     @abstractmethod

@@ -2,21 +2,31 @@
 
 Rows are cut into blocks of SELECTED_BLOCK elements. The `count` largest elements of a row are in
 the `count` blocks with the largest maxima, or in the rest of the row, which fills no block. The
-elements are computed by maps, given as a function that computes them of views of what they read.
+same holds for the smallest, NaN being larger than all numbers. The elements are computed by maps,
+given as a function that computes them of views of what they read.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
-from ingot.graph.dtype import int64, uint32
+import numpy as np
+
+from ingot.graph.dtype import int64, is_inexact, uint32
+from ingot.graph.kernel import Kernel, Value
+from ingot.graph.lazy_dataclass import dataclass
+from ingot.graph.op import no_rule
+from ingot.graph.roles import Reduce
 from ingot.graph.roles.map import viewed
 from ingot.graph.shape import Shape, size_of
 from ingot.ops.elementwise.arithmetic import Add
 from ingot.ops.elementwise.casting import AsType
 from ingot.ops.internal.adjoints import Broadcast, Reshape
 from ingot.ops.internal.indexed_elements import ElementsAt
+from ingot.ops.internal.positions import IN_PROGRAMS
+from ingot.ops.internal.summation import without_bfloat16
 from ingot.ops.reduce.extremes import Max, Min
 from ingot.ops.shape.creation import Arange, Counted
 from ingot.ops.shape.joining import Concatenate
@@ -30,6 +40,25 @@ def pays(shape: Shape, count: int) -> bool:
     """Whether rows are worth cutting to find so many of their elements."""
     blocks = shape[-1] // SELECTED_BLOCK
     return size_of(shape) >= MIN_BLOCKED_SELECTION and count * MIN_BLOCK_SHARE <= blocks
+
+
+@dataclass(frozen=True)
+class SmallestNumber(Reduce):
+    """Smallest floating-point element; NaN only if all are, where `Min` returns it if one is."""
+
+    axes: tuple[int, ...]
+    identity = math.inf
+    order = "largest"  # in which NaN comes last
+
+    def evaluate(self, x: np.ndarray) -> np.ndarray:
+        found = np.fmin.reduce(without_bfloat16(x), self.axes, keepdims=True)
+        return found.astype(x.dtype, copy=False)
+
+    def combine(self, k: Kernel, a: Value, b: Value) -> Value:
+        return k.smallest(a, b)
+
+    vjp = no_rule(IN_PROGRAMS)
+    jvp = no_rule(IN_PROGRAMS)
 
 
 class Blocks:
@@ -51,8 +80,9 @@ class Blocks:
 
     def extremes(self) -> Any:
         """The largest, or smallest, element of each block."""
-        reduced = (Max if self.largest else Min)((2,))
-        found = self.build(reduced, self.elements(self._in_blocks))
+        elements = self.elements(self._in_blocks)
+        smallest = SmallestNumber if is_inexact(elements.dtype) else Min
+        found = self.build((Max if self.largest else smallest)((2,)), elements)
         return self.build(Reshape((self.rows, self.count)), found)
 
     def candidates(self, chosen: Any) -> Any:

@@ -2,7 +2,7 @@
 
 Matrices are in the last two axes of an array; the axes in front are a stack. NumPy iterates over
 stacks in C, but computes float32 as float64; SciPy computes float32 as such, one matrix at a time.
-So what `stacks.py` does not take (complex matrices, small ones alone) goes to NumPy, and large
+What has no routine of `routines.py`, or what that fails to compute, goes to NumPy, and large
 matrices to SciPy.
 """
 
