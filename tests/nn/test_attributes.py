@@ -58,7 +58,8 @@ def shadowed(library: Any) -> Any:
         module[name] = f"item {name}"
     before = found(module, "own", "constant", "computed", "failing", "other")
     del module["failing"]
-    return before, found(module, "failing"), module.method is len
+    method: Any = module.method
+    return before, found(module, "failing"), method is len
 
 
 def overridden(library: Any) -> Any:

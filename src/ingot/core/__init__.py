@@ -88,13 +88,15 @@ if _typing.TYPE_CHECKING:  # what `later` provides
     from ingot.ops.products.masked_products import *
     from ingot.ops.quantized.products import *
     from ingot.ops.quantized.quantization import *
-    from ingot.ops.reduce.norms import norm as matrix_norm
+    from ingot.ops.reduce.norms import norm as _norm
     from ingot.ops.reduce.sorting import *
     from ingot.ops.shape.strided import *
     from ingot.runtime.files.load_save import *
     from ingot.transforms.checkpoint import *
     from ingot.transforms.control import *
     from ingot.transforms.custom import *
+
+    matrix_norm = _norm
 
 _check_functions(globals(), [_name for _name in globals() if not _name.startswith("_")])
 _attach_functions(globals())
