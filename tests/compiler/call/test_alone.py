@@ -41,12 +41,13 @@ def test_ops_may_leave_it_to_their_own_rule() -> None:
     assert program_alone(None, Alone(), (empty,)) is None  # type: ignore[arg-type]
 
 
-def test_small_products_are_calls_of_blas() -> None:
+def test_small_products_run_without_a_program() -> None:
     a, b = np.zeros((4, 5), np.float32), np.zeros((5, 6), np.float32)
-    assert isinstance(program_alone(None, Matmul(), (a, b)), SmallProduct)  # type: ignore[arg-type]
     halves = (a.astype(np.float16), b.astype(np.float16))
-    assert program_alone(None, Matmul(), halves) is None  # type: ignore[arg-type]
-    assert program_alone(None, Matmul(), (a[:, ::2], b[::2])) is None  # type: ignore[arg-type]
+    for operands in ((a, b), halves, (a[:, ::2], b[::2])):
+        assert isinstance(program_alone(None, Matmul(), operands), SmallProduct)  # type: ignore[arg-type]
+    deep = (a.reshape((1,) * 12 + a.shape), b.reshape((1,) * 12 + b.shape))
+    assert program_alone(None, Matmul(), deep) is None  # type: ignore[arg-type]
 
 
 def test_programs_are_kept_by_layouts() -> None:
