@@ -23,6 +23,9 @@ MIN_DONATED_BYTES = 1 << 14
 # afterwards 1.3 ms longer, once. Small files are read, so that they need no file handle and can be
 # overwritten. No benchmark.
 MIN_MAPPED_BYTES = 1 << 20
+# Ops of slices that are kept to be shared: parts of a split, elements of an axis. As many as the
+# cache of views in C has entries, or more. No benchmark.
+MAX_SHARED_SLICES = 1 << 12
 
 # What C reads, through the header that build_support/tuning_header.py generates.
 NATIVE = (

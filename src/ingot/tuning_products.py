@@ -125,6 +125,11 @@ LAST_TILE_TIME = 0.15
 # for 128, 0.94 for 256; of 1024, 4096 and 1024 0.70 for 64 rows, 0.90 for 256. matmul_weights.
 MAX_KEPT_PANEL_BYTES = 256 << 20
 MIN_KEPT_PANEL_BYTES = 1 << 14
+# Evaluations after which a convolution below MIN_CONVOLUTION_ALONE gets machine code, too.
+# Measured, windows of 4 in 96 and in 8192 channels, one row: 43 and 66 us by NumPy, 1.7 and 4.5 us
+# by a program, which takes 20 to 80 ms to make. By then, a model has lost about as much time as
+# that. No benchmark.
+MIN_SMALL_RUNS_ALONE = 1000
 # Taps of a window along an axis, and steps between windows, up to which overlapping windows are
 # added tap by tap, with two kernels per tap; beyond, by a scatter. Measured, 8 x 33 x 33 x 48,
 # gradients of means of 3 x 3: 0.39 times as long as a scatter for steps of 2, 0.17 for steps of 1.

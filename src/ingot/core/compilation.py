@@ -6,12 +6,14 @@ import importlib
 import os
 from collections.abc import Callable
 from functools import cache
+from itertools import count
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ingot import _native
 from ingot.graph.libraries import limit_blas_threads
 from ingot.graph.roles import Tiled
 from ingot.graph.roles.elementwise import is_approximate
+from ingot.tuning_products import MIN_SMALL_RUNS_ALONE
 
 if TYPE_CHECKING:
     from ingot.compiler.call import function
@@ -102,10 +104,16 @@ def _run_kernel(node: Any, op: Any, values: tuple[Any, ...]) -> Any:
     return _math_kernels().run(op, values)
 
 
+_small_runs = count(1)  # of ops that have not needed the compiler yet
+
+
 def _program_alone(node: Any, op: Any, values: tuple[Any, ...]) -> Any:
     """Loads the compiler, which makes the programs of ops that have loop nests of their own."""
     if not op.runs_alone(*[value.shape for value in values]):
-        return op.small_product(*values)
+        if not op.is_compiled_often:
+            return op.small_product(*values)
+        if next(_small_runs) < MIN_SMALL_RUNS_ALONE:
+            return NotImplemented  # asks again next time
     find = importlib.import_module("ingot.compiler.call.alone").program_alone
     _native.set_callbacks(program_alone=find)
     return find(node, op, values)

@@ -20,6 +20,8 @@ from ingot.ops.products.contraction import Matmul
 class Alone(Exp):
     """An op that runs by itself where it has elements."""
 
+    is_compiled_often = False
+
     def runs_alone(self, *shapes: Any) -> bool:
         return all(0 not in shape for shape in shapes)
 
@@ -133,3 +135,22 @@ def test_the_fewest_axes_in_which_products_differed_vary() -> None:
     assert _varying_axes(((3, 99, 8), (3, 8, 99)), scores) == ((1,), (2,))
     assert _varying_axes(((3, 99, 9), (3, 9, 99)), scores) is None
     assert _varying_axes(((3, 99, 8), (3, 8, 99)), scores[:1]) is None
+
+
+def test_small_convolutions_that_recur_get_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alone, "MIN_SMALL_RUNS_ALONE", 3)
+    mx.eval(mx.fast.rms_norm(mx.ones((2, 8)), None, 1e-5))  # loads the compiler
+    alone._runs.cache_clear()
+    _program.cache_clear()
+    generator = np.random.default_rng(0)
+    w = generator.normal(size=(7, 4, 1)).astype(np.float32)
+    for run in range(6):
+        x = generator.normal(size=(1, 4, 7)).astype(np.float32)
+        ours, theirs = (
+            np.array(library.conv1d(library.array(x), library.array(w), groups=7))
+            for library in (mx, mlx)
+        )
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+        assert _program.cache_info().misses == (run >= 2), run  # the third one makes it
+    mx.eval(mx.conv1d(mx.ones((1, 9, 7)), mx.array(w), groups=7))
+    assert _program.cache_info().misses == 1  # other lengths are counted by themselves

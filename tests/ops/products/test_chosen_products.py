@@ -10,6 +10,7 @@ import pytest
 import scipy.linalg
 
 import ingot.core as mx
+from ingot.ops.products import gathered_products
 
 MODULES = (mx, mlx.core)
 
@@ -48,8 +49,14 @@ INDICES: list[tuple[Any, Any]] = [
 ]
 
 
+@pytest.mark.parametrize("is_copied", [True, False])
 @pytest.mark.parametrize(("left", "right"), INDICES, ids=str)
-def test_gather_mm_equals_mlx(left: Any, right: Any) -> None:
+def test_gather_mm_equals_mlx(
+    left: Any, right: Any, is_copied: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_copied:  # as for large matrices
+        monkeypatch.setattr(gathered_products, "_fits_copies", lambda *_: False)
+
     def product(module: Any, a: Any, b: Any) -> Any:
         chosen = [None if index is None else module.array(index) for index in (left, right)]
         return module.gather_mm(a, b, *chosen)

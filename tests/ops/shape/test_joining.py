@@ -92,6 +92,18 @@ def test_split_places_are_those_of_slices(places: list[int]) -> None:
     assert parts == [x[a:b].tolist() for a, b in zip(starts, stops, strict=True)]
 
 
+def test_equal_splits_share_their_ops() -> None:
+    x = mx.arange(12).reshape(3, 4)
+    first, second = ([part._node.op for part in mx.split(x, [1, 3], 1)] for _ in range(2))
+    assert all(a is b for a, b in zip(first, second, strict=True))
+    assert len(set(first)) == 3
+    rows = [[row._node.op for row in x] for _ in range(2)]
+    assert all(a is b for a, b in zip(*rows, strict=True))
+    by_columns = mx.compile(lambda x: mx.split(x, [1], 1)[1], shapeless=True)
+    for columns in (2, 3, 5, 4):
+        assert by_columns(mx.ones((2, columns))).shape == (2, columns - 1)
+
+
 def test_splits_are_views() -> None:
     x = exact(doubles(4, 6))
     left, right = mx.split(x, 2, 1)

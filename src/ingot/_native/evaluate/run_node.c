@@ -286,13 +286,13 @@ static PyObject *run_alone(Node *node, const Call *call) {
     if (program == NULL) {
         if ((program = run_callback(callbacks.program_alone, node, call, false)) == NULL)
             return NULL;
-        if (has_key)
+        if (has_key && program != Py_NotImplemented) /* that: not yet, ask again */
             dispatch_keep_program(&key, program);
     }
     PyObject *result = Py_NewRef(Py_NotImplemented), *suspended = NULL;
     if (ingot_is_small_product(program)) {
         Py_SETREF(result, ingot_run_small_product(program, call->values[1], call->values[2]));
-    } else if (program != Py_None) {
+    } else if (program != Py_None && program != Py_NotImplemented) {
         Py_SETREF(result, ingot_program_run(program, call->values + 1, call->count, NULL, &suspended));
         if (result != NULL && result != Py_NotImplemented)
             Py_SETREF(result, Py_NewRef(PyTuple_GET_ITEM(result, 0)));

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from functools import lru_cache
+from itertools import count
+from types import NotImplementedType
 from typing import Any
 
 import numpy as np
@@ -38,6 +40,7 @@ from ingot.tuning import (
     MAX_SYMBOLIC_PROGRAMS,
     MIN_SYMBOLIC_EXAMPLES,
 )
+from ingot.tuning_products import MIN_SMALL_RUNS_ALONE
 
 __all__ = ["program_alone"]
 
@@ -47,12 +50,17 @@ Axes = tuple[int, ...]
 
 def program_alone(
     node: Node, op: Tiled, values: tuple[np.ndarray, ...]
-) -> NativeProgram | SmallProduct | None:
+) -> NativeProgram | SmallProduct | NotImplementedType | None:
     """The program of an op with one output, for inputs of this layout; None if its `evaluate` rule
-    is to compute it. Called when `_native/evaluate/dispatch.c` has no program for it.
+    is to compute it, NotImplemented if that is so for now. Called when
+    `_native/evaluate/dispatch.c` has no program for it.
     """
+    layouts = [(x.shape, x.strides, x.dtype) for x in values]
     if not op.runs_alone(*[value.shape for value in values]):
-        return op.small_product(*values)
+        if not op.is_compiled_often:
+            return op.small_product(*values)
+        if next(_runs(op, numerics_key(), *layouts)) < MIN_SMALL_RUNS_ALONE:
+            return NotImplemented
     if isinstance(op, OF_BLAS) and product_engine() == "blas":
         return None
     kinds = [(x.ndim, x.dtype) for x in values]
@@ -62,7 +70,7 @@ def program_alone(
         made = _products(op, numerics_key(), *kinds).native(values)
         if made is not None:
             return made
-    return _program(op, numerics_key(), *[(x.shape, x.strides, x.dtype) for x in values])
+    return _program(op, numerics_key(), *layouts)
 
 
 class _Kind(ABC):
@@ -224,6 +232,12 @@ def _composite(op: Composite, numerics: Hashable, *kinds: tuple[int, Any]) -> _C
 def _products(op: Tiled, numerics: Hashable, *kinds: tuple[int, Any]) -> _Product:
     """The same for products."""
     return _Product(op, kinds)
+
+
+@lru_cache(maxsize=MAX_PROGRAMS_ALONE)
+def _runs(op: Tiled, numerics: Hashable, *layouts: tuple[Any, ...]) -> Iterator[int]:
+    """Counts the runs without a program of inputs of these shapes, strides and dtypes."""
+    return count(1)
 
 
 @lru_cache(maxsize=MAX_PROGRAMS_ALONE)

@@ -46,9 +46,9 @@ __all__ = [
 # these (`_native/objects/call_memo.c`).
 _BY_SHAPES = frozenset(
     (
-        "all any argmax argmin argpartition argsort astype broadcast_to clip cumsum dequantize "
-        "expand_dims flatten gather_mm gather_qmm logsumexp matmul max mean min moveaxis "
-        "quantized_matmul repeat reshape roll softmax sort squeeze sum swapaxes take "
+        "all any argmax argmin argpartition argsort astype broadcast_to clip conv1d conv2d cumsum "
+        "dequantize expand_dims flatten gather_mm gather_qmm logsumexp matmul max mean min "
+        "moveaxis quantized_matmul repeat reshape roll softmax sort squeeze sum swapaxes take "
         "take_along_axis tile topk transpose tri tril triu unflatten "
         "layer_norm rms_norm rope scaled_dot_product_attention "
         "array.__getitem__ array.__setitem__ array.T array.mT array.reshape array.transpose"

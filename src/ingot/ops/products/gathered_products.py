@@ -69,8 +69,11 @@ class GatheredProducts(Host):
             return result.astype(a.dtype, copy=False)
         # Products that share a factor or a result are merged into one.
         counts = [_distinct(x) for x in indices]
-        costs = _costs(a, b, counts, len(left))
-        _STRATEGIES[costs.index(min(costs))](result, a, b, *indices)
+        if counts[2] == len(left) and _fits_copies(a, b, len(left)):
+            result[indices[2]] = _wide(a[indices[0]], result) @ _wide(b[indices[1]], result)
+        else:
+            costs = _costs(a, b, counts, len(left))
+            _STRATEGIES[costs.index(min(costs))](result, a, b, *indices)
         return result.astype(a.dtype, copy=False)
 
     def vjp(
@@ -157,6 +160,11 @@ def _costs(a: np.ndarray, b: np.ndarray, counts: list[int], products: int) -> li
         products * elements + count * GATHERED_CALL_ELEMENTS
         for elements, count in zip(copied, counts, strict=True)
     ]
+
+
+def _fits_copies(a: np.ndarray, b: np.ndarray, products: int) -> bool:
+    """Whether copies of all factors, to multiply them at once, cost less than a call."""
+    return products * (size_of(a.shape[1:]) + size_of(b.shape[1:])) <= GATHERED_CALL_ELEMENTS
 
 
 def groups(index: np.ndarray) -> list[tuple[int, list[int]]]:

@@ -25,7 +25,7 @@ from ingot.graph.shape import (
 )
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.shape.movement import broadcast_to, flatten, require_array, require_arrays, reshape
-from ingot.ops.shape.slicing import Slice, element, zeros_for_none
+from ingot.ops.shape.slicing import Slice, element, slice_op, zeros_for_none
 
 __all__ = [
     "concat",
@@ -98,7 +98,7 @@ def between(a: array, axis: int, start: int, stop: int, stream: StreamLike = Non
     shape = a.shape
     before, after = shape[:axis], shape[axis + 1 :]
     first = (0,) * axis + (start,) + (0,) * len(after)
-    op = Slice(first, (*before, stop, *after), (1,) * len(shape))
+    op = slice_op(first, (*before, stop, *after), (1,) * len(shape))
     return make(op, (a,), (*before, stop - start, *after), a.dtype, stream)
 
 

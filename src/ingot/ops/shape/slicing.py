@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Sequence
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from operator import gt, setitem
 from typing import Any
 
 import numpy as np
 
-from ingot._native import Dtype, array, make
+from ingot._native import Dtype, array, in_tracing, make
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import is_integer, promote
 from ingot.graph.lazy_dataclass import dataclass
@@ -25,6 +25,7 @@ from ingot.graph.shape import Shape, as_lengths, normalize_axis, shape_text
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.shape.creation import zeros
 from ingot.ops.shape.movement import broadcast_to, require_array, reshape
+from ingot.tuning_memory import MAX_SHARED_SLICES
 
 __all__ = ["slice", "slice_update"]
 
@@ -175,6 +176,18 @@ def zeros_for_none(tangents: Sequence[array | None], primals: Sequence[array]) -
     return [astype(tangent, dtype) for tangent in filled]
 
 
+def slice_op(start: Shape, stop: Shape, strides: Shape, dropped: Shape = ()) -> Slice:
+    """The op for a slice, the same object for equal ones: evaluation recognises it and makes the
+    view without Python. In a trace lengths may be symbols, which must not be compared.
+    """
+    return (Slice if in_tracing() else _shared_slice)(start, stop, strides, dropped)
+
+
+@lru_cache(maxsize=MAX_SHARED_SLICES)
+def _shared_slice(start: Shape, stop: Shape, strides: Shape, dropped: Shape) -> Slice:
+    return Slice(start, stop, strides, dropped)
+
+
 def element(a: array, axis: int, position: int, stream: StreamLike = None) -> array:
     """Element `position` of one axis, which is removed. Negative positions count from the end."""
     shape = a.shape
@@ -188,7 +201,7 @@ def element(a: array, axis: int, position: int, stream: StreamLike = None) -> ar
     before, after = shape[:axis], shape[axis + 1 :]
     ndim = len(shape)
     start = (0,) * axis + (position,) + (0,) * (ndim - axis - 1)
-    op = Slice(start, (*before, position + 1, *after), (1,) * ndim, (axis,))
+    op = slice_op(start, (*before, position + 1, *after), (1,) * ndim, (axis,))
     return make(op, (a,), before + after, a.dtype, stream)
 
 

@@ -38,6 +38,7 @@ class Correlation(Tiled, role=True):
     lengths: Shape
 
     why_host = _WHY_HOST
+    is_compiled_often = True  # short windows of a recurrent model, in each layer for each token
 
     @property
     @abstractmethod

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from ingot._native import SmallProduct
@@ -17,6 +19,9 @@ class Tiled(Host, role=True):
     through the same nests, as programs of one op, unless `runs_alone` leaves small ones to their
     `evaluate` rule.
     """
+
+    # Whether inputs that `runs_alone` declines get a program once they have come often.
+    is_compiled_often: ClassVar[bool] = False
 
     def runs_alone(self, *shapes: tuple[int, ...]) -> bool:
         """Whether inputs of these shapes justify a program."""
