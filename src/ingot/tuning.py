@@ -354,9 +354,6 @@ MIN_WINOGRAD_TILES = 24
 # The fewest channels and outputs for which Winograd's convolution is faster: 16 take 0.63 times as
 # long as direct sums, 64 take 0.53. convolution.
 MIN_WINOGRAD_CHANNELS = 16
-# Multiplications that justify machine code for a convolution that is not compiled: a millisecond of
-# BLAS, against half a second of LLVM for the first one of a shape. convolution_uncompiled.
-MIN_CONVOLUTION_ALONE = 1 << 24
 # Pixels per block of a gradient with respect to filters: with their windows, about what L1 holds.
 # convolution.
 MAX_GRADIENT_PIXELS = 256
@@ -413,9 +410,6 @@ QUANTIZED_ROWS_BYTES = 1 << 17
 # Codes per column that are unpacked at a time when a matrix is unpacked to panels: for the 64
 # columns of a panel, 32 KB of float32, which stay in cache. quantized_many_rows.
 MAX_UNPACKED_CODES = 128
-# Elements whose copy takes as long as one more call of a product, where `gather_mm` merges products
-# that share a factor: about 8 us. experts_bfloat16.
-GATHERED_CALL_ELEMENTS = 1 << 14
 # Bytes that a quantised matrix may take as float32 panels: larger ones are multiplied in chunks, so
 # that the scratch memory of a product is bounded. quantized_many_rows.
 MAX_QUANTIZED_PANELS = 1 << 26

@@ -125,6 +125,12 @@ LAST_TILE_TIME = 0.15
 # for 128, 0.94 for 256; of 1024, 4096 and 1024 0.70 for 64 rows, 0.90 for 256. matmul_weights.
 MAX_KEPT_PANEL_BYTES = 256 << 20
 MIN_KEPT_PANEL_BYTES = 1 << 14
+# Elements whose copy takes as long as one more call of a product, where `gather_mm` merges products
+# that share a factor: about 8 us. experts_bfloat16.
+GATHERED_CALL_ELEMENTS = 1 << 14
+# Multiplications that justify machine code for a convolution that is not compiled: a millisecond of
+# BLAS, against half a second of LLVM for the first one of a shape. convolution_uncompiled.
+MIN_CONVOLUTION_ALONE = 1 << 24
 # Evaluations after which a convolution below MIN_CONVOLUTION_ALONE gets machine code, too.
 # Measured, windows of 4 in 96 and in 8192 channels, one row: 43 and 66 us by NumPy, 1.7 and 4.5 us
 # by a program, which takes 20 to 80 ms to make. By then, a model has lost about as much time as

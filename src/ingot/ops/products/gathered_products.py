@@ -26,7 +26,7 @@ from ingot.ops.products.contraction import matmul
 from ingot.ops.shape.creation import arange
 from ingot.ops.shape.movement import broadcast_to, expand_dims, require_array, reshape, swapaxes
 from ingot.ops.shape.slicing import broadcast_batch
-from ingot.tuning import GATHERED_CALL_ELEMENTS
+from ingot.tuning_products import GATHERED_CALL_ELEMENTS
 
 __all__ = ["constant_of", "gather_mm", "groups", "indices_of", "within"]
 

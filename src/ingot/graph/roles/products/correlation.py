@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ingot import _native
 from ingot.graph.roles.products.tiled import Tiled
 from ingot.graph.shape import size_of
-from ingot.tuning import MIN_CONVOLUTION_ALONE
+from ingot.tuning_products import MIN_CONVOLUTION_ALONE
 
 if TYPE_CHECKING:
     from ingot.graph.numerics.phases import Geometry
