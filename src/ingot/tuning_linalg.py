@@ -55,7 +55,7 @@ MAX_CONVOLVED_LENGTH = 1 << 16
 # rows in its vectors. Measured on one thread, relative to SciPy: 1009 numbers 0.5 with one row,
 # 0.94 with 4, 1.04 with 8 and 1.14 with 64; 1215 real ones 0.36 with one row, 0.97 with 8, 1.33
 # with 64. No benchmark.
-MAX_CONVERTED_ROWS = 4
+MAX_ROWS_WITHOUT_PLAN = 4
 
 NATIVE = (
     "MIN_FACTORED_THREAD_WORK", "MIN_FOURIER_THREAD_WORK",

@@ -8,7 +8,7 @@ import pytest
 from ingot.graph.numerics.routines import computed
 from ingot.ops.fft.fourier import FourierTransform, Kind
 from ingot.ops.fft.passes import _convolution_length, passes
-from ingot.tuning_linalg import MAX_CONVERTED_ROWS
+from ingot.tuning_linalg import MAX_ROWS_WITHOUT_PLAN
 
 # small factors; odd and smooth; primes; with large factors
 LENGTHS = [1, 2, 3, 8, 9, 15, 17, 19, 31, 34, 46, 101, 225, 257, 512, 997, 1009, 1034, 2187, 4099]
@@ -31,7 +31,7 @@ def test_lengths_along_both_axes(kind: Kind, length: int) -> None:
             narrow = x.astype(np.float32 if kind == "rfftn" else np.complex64)
             found = computed(FourierTransform(kind, (axis,), length, norm), narrow)
             if found is None:  # left to SciPy
-                assert rows > MAX_CONVERTED_ROWS
+                assert rows > MAX_ROWS_WITHOUT_PLAN
                 continue
             name = kind[:-1]
             expected = getattr(np.fft, name)(narrow.astype(x.dtype), length, axis, norm)

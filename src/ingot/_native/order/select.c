@@ -221,7 +221,7 @@ static void divide(const Job *job, const Worker *worker, void *keys) {
 static void divide_filtered(const Job *job, const Worker *worker, const char *row) {
     const ingot_selection *s = job->selection;
     int64_t stride = s->elements.strides[1], chosen = chosen_of(job), found = 0;
-    char keys[FILTERED * sizeof(int64_t)];
+    _Alignas(int64_t) char keys[FILTERED * sizeof(int64_t)];
     if (ingot_key_size(s->dtype) == 4) {
         int32_t limit = INT32_MAX, *candidates = (int32_t *)worker->keys;
         for (int64_t first = 0; first < s->length; first += FILTERED) {

@@ -19,10 +19,10 @@ from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.numerics.routines import NOWHERE, Place, Routine, RoutineBuilder, Spec
 from ingot.graph.shape import size_of
 from ingot.tuning_linalg import (
-    MAX_CONVERTED_ROWS,
     MAX_CONVOLVED_LENGTH,
     MAX_FOURIER_LENGTH,
     MAX_FOURIER_PLANS,
+    MAX_ROWS_WITHOUT_PLAN,
 )
 
 __all__ = ["fourier_routine", "passes"]
@@ -191,7 +191,7 @@ def fourier_routine(steps: list[_Pass], x: Spec, norm: str) -> Routine | None:
     source = builder.inputs[0]
     for number, step in enumerate(steps):
         (shape, _), (result, dtype) = specs[number], specs[number + 1]
-        if step.plan is None and size_of(shape) > MAX_CONVERTED_ROWS * shape[step.axis]:
+        if step.plan is None and size_of(shape) > MAX_ROWS_WITHOUT_PLAN * shape[step.axis]:
             return None
         is_last = number == len(steps) - 1
         target = builder.results[0] if is_last else builder.shared(size_of(result) * dtype.itemsize)
