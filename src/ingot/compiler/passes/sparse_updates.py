@@ -4,8 +4,8 @@ The gradient of a lookup in a table is zero except in the rows that were looked 
 Some updates leave all other rows as they are: those of plain gradient descent, Adagrad and RMSprop,
 not those of Adam, of momentum or of weight decay. They are computed for the rows that were looked
 up, which then replace those of the table, in place if the caller donates it. The results have the
-same bits, except that the sign of a zero may differ, and that a learning rate which is not finite
-reaches only these rows.
+same bits, except that the sign of a zero may differ, and that a learning rate or an accumulator
+which is not finite reaches only these rows.
 
 What depends on such a gradient must be maps of the table's shape. Each is zero where the gradient
 is zero, or equals the table there, or is anything else that only the former two read. What the
