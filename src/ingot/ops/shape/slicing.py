@@ -178,9 +178,10 @@ def zeros_for_none(tangents: Sequence[array | None], primals: Sequence[array]) -
 
 def slice_op(start: Shape, stop: Shape, strides: Shape, dropped: Shape = ()) -> Slice:
     """The op for a slice, the same object for equal ones: evaluation recognises it and makes the
-    view without Python. In a trace lengths may be symbols, which must not be compared.
+    view without Python. In a trace nothing is gained, and symbolic lengths must not be compared.
     """
-    return (Slice if in_tracing() else _shared_slice)(start, stop, strides, dropped)
+    is_shared = not in_tracing() and all(type(n) is int for n in (*start, *stop))
+    return (_shared_slice if is_shared else Slice)(start, stop, strides, dropped)
 
 
 @lru_cache(maxsize=MAX_SHARED_SLICES)
