@@ -169,7 +169,8 @@ compiled = mx.compile(lambda x: mx.exp(x) + 1)
 x = mx.array([0.0, 1.0])
 np.testing.assert_allclose(compiled(x), np.exp(np.array(x)) + 1, rtol=1e-6)
 stages = compiled.explain(x).stages
-assert list(stages.seconds)[:4] == ["trace", "simplify", "narrow", "nothing"]
+names = list(stages.seconds)
+assert names[names.index("expand") - 1] == "nothing"
 """
 
 

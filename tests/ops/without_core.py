@@ -19,6 +19,7 @@ from ingot.graph.outputs import apply_multiple
 from ingot.ops.attention.rules import Attention, AttentionCotangents
 from ingot.ops.fft.fourier import FourierTransform
 from ingot.ops.linalg import decompositions, eigenvalues
+from ingot.ops.quantized.quantization import Dequantize
 from ingot.ops.quantized.rows import QuantizedMatmul
 from ingot.ops.shape.padding import PadBorder
 from ingot.runtime.evaluate import eval as evaluate
@@ -55,6 +56,7 @@ OTHERS = [
     Example(eigenvalues.Eigenvalues(), (definite,)),
     Example(FourierTransform("rfftn", (1,), 4, "backward"), (single(real(3, 4)),)),
     Example(Attention(0.5, False, True), (Q, K, V, booleans(1, 2, 3, 5))),
+    Example(Dequantize("affine", 32, 4, float32), (codes, single(real(3, 1)), single(real(3, 1)))),
     Example(
         QuantizedMatmul("affine", 32, 4, float32),
         (single(real(2, 32)), codes, single(real(3, 1)), single(real(3, 1))),
