@@ -426,5 +426,8 @@ ELSEWHERE = {
         ("AttentionStep", "GatheredQuantizedMatmul", "RMSNorm", "Rope"),
         "tests/compiler/call/test_alone.py: transforms trace what they are composed of",
     ),
-    "QuantizedMatmul": "tests/ops/quantized/test_quantization.py: its codes are packed",
+    **dict.fromkeys(
+        ("Dequantize", "QuantizedMatmul"),
+        "tests/ops/quantized/test_quantization.py: their codes are packed",
+    ),
 }
