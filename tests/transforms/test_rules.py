@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from pkgutil import walk_packages
 from typing import Any
 
 import mlx.core as mlx
@@ -23,6 +25,7 @@ from tests.transforms.examples.ops import ELSEWHERE, TWINS
 from tests.transforms.examples.search import ALL_EXAMPLES as EXAMPLES
 
 import ingot.core as mx
+import ingot.ops
 from ingot.graph.op import Missing, Op, apply, registry
 from ingot.graph.outputs import apply_multiple
 
@@ -52,6 +55,9 @@ IN_MLX = [
 
 
 def test_every_op_has_an_example() -> None:
+    # Modules that are imported on first use register their ops late.
+    for module in walk_packages(ingot.ops.__path__, "ingot.ops."):
+        import_module(module.name)
     shown = {type(example.op).__name__ for example in EXAMPLES}
     shown.update(type(op).__name__ for op, _, _ in TWINS)
     # Ops of the compiler are held by programs only, and tests make ops of their own.

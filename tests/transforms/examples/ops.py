@@ -413,6 +413,7 @@ ELSEWHERE = {
         "tests/distributed: they need other processes",
     ),
     "PartOfPartition": "tests/compiler/passes/test_narrow.py: what a slice of a partition becomes",
+    "SmallestNumber": "tests/compiler/passes/test_select_by_blocks.py: a step of selections",
     **dict.fromkeys(
         ("CheckedIndex", "CheckedPut", "ElementsAt", "IsAt", "IsOutside", "SomeOutside"),
         "tests/compiler/lower/kernels/test_native_indices.py: what others become compiled",
