@@ -43,6 +43,9 @@ _NEARLY_ORTHONORMAL = 0.1
 class TallQR(QR):
     """Orthonormal columns Q and upper triangles R with positive diagonals."""
 
+    def routine(self, x: Any) -> None:
+        return None  # QR's is LAPACK's decomposition, which goes column by column
+
     def evaluate(self, x: np.ndarray) -> Any:
         prepare_blas()
         return by_matrix(_factored, x)

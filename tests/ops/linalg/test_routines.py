@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,13 @@ import pytest
 import ingot.core as mx
 from ingot._native import NativeRoutine
 from ingot.graph.numerics.routines import computed, routine_of
+from ingot.graph.op import registry
+from ingot.graph.roles import Host
 from ingot.ops.linalg.decompositions import LU, QR, Cholesky
 from ingot.ops.linalg.eigenvalues import SymmetricEigen, SymmetricEigenvalues
 from ingot.ops.linalg.linear_systems import Det, Inverse, SlogDet, Solve
 from ingot.ops.linalg.singular_values import SVD, SingularValues
+from ingot.search.factorizations import TallQR
 from ingot.tuning_linalg import MAX_DENSE_LENGTH, MAX_STACKED_LENGTH, MIN_LANE_MATRICES
 
 SHAPES = [
@@ -175,3 +179,14 @@ def test_memory_is_checked() -> None:
     for wrong in (np.ones(3, np.float32), np.ones((2, 2), np.float32)[:, 0]):
         with pytest.raises(ValueError, match="contiguous arrays"):
             routine.run((wrong,))
+
+
+def test_routines_belong_to_the_rule_they_replace() -> None:
+    """A subclass with an `evaluate` of its own must not run the routine of its base class."""
+    for module in ("ingot.search", "ingot.ops.linalg", "ingot.ops.fft", "ingot.ops.reduce"):
+        import_module(module)
+    hosts = [kind for kind in registry().values() if issubclass(kind, Host)]
+    assert {QR, TallQR} <= set(hosts)
+    for kind in hosts:
+        owner = next(base for base in kind.__mro__ if "routine" in vars(base))
+        assert owner is Host or owner.evaluate is kind.evaluate, kind.__name__
