@@ -42,6 +42,9 @@
     CALLBACK(run_kernel)                   \
     CALLBACK(alone_type)                   \
     CALLBACK(program_alone)                \
+    CALLBACK(map_type)                     \
+    CALLBACK(reduce_type)                  \
+    CALLBACK(program_often)                \
     CALLBACK(ordered_type)                 \
     CALLBACK(token)                        \
     CALLBACK(finish_type)                  \

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ingot import _native
 from ingot.graph.libraries import limit_blas_threads
-from ingot.graph.roles import Tiled
+from ingot.graph.roles import Map, Reduce, Tiled
 from ingot.graph.roles.elementwise import is_approximate
 from ingot.tuning_products import MIN_SMALL_RUNS_ALONE
 
@@ -73,7 +73,9 @@ def set_eager_fusion(on: bool) -> None:
     Args:
         on: Whether to fuse them. The default is True unless INGOT_EAGER_FUSION is "off".
     """
-    _native.set_callbacks(fuse=_evaluate_whole if on else None)
+    _native.set_callbacks(
+        fuse=_evaluate_whole if on else None, program_often=_program_often if on else None
+    )
 
 
 def set_deterministic(on: bool) -> None:
@@ -119,7 +121,13 @@ def _program_alone(node: Any, op: Any, values: tuple[Any, ...]) -> Any:
     return find(node, op, values)
 
 
-_native.set_callbacks(program_alone=_program_alone, alone_type=Tiled)
+_native.set_callbacks(
+    program_alone=_program_alone, alone_type=Tiled, map_type=Map, reduce_type=Reduce
+)
+
+
+def _program_often(node: Any, op: Any, values: tuple[Any, ...]) -> Any:
+    return importlib.import_module("ingot.compiler.call.alone").program_often(op, values)
 
 
 @cache

@@ -78,6 +78,9 @@ class Callbacks(TypedDict, total=False):
     shaped_type: type[Any]  # `ShapedProgram`
     alone_type: type[Any] | None  # ops that are whole programs, and what makes those
     program_alone: Callable[[Node, Op, tuple[np.ndarray, ...]], Any] | None
+    map_type: type[Any] | None  # the roles `Map` and `Reduce`, and what makes the programs of
+    reduce_type: type[Any] | None  # their ops that are evaluated often
+    program_often: Callable[[Node, Op, tuple[np.ndarray, ...]], NativeProgram | None] | None
     ordered_type: type[Any] | None  # `Ordered`: communication, and its tokens
     # of communication: op, shape, dtype and value
     token: tuple[Op, tuple[()], Dtype, np.ndarray] | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import mlx.core as mlx
@@ -15,6 +16,7 @@ from ingot.compiler.call.alone import _program, _varying_axes, program_alone
 from ingot.compiler.machine import kernels
 from ingot.ops.elementwise.exponential import Exp
 from ingot.ops.products.contraction import Matmul
+from ingot.tuning import MIN_RECURRING_ELEMENTS
 
 
 class Alone(Exp):
@@ -154,3 +156,46 @@ def test_small_convolutions_that_recur_get_a_program(monkeypatch: pytest.MonkeyP
         assert _program.cache_info().misses == (run >= 2), run  # the third one makes it
     mx.eval(mx.conv1d(mx.ones((1, 9, 7)), mx.array(w), groups=7))
     assert _program.cache_info().misses == 1  # other lengths are counted by themselves
+
+
+OFTEN: dict[str, tuple[Any, Any]] = {
+    "sigmoid": (mx.sigmoid, lambda x: 1 / (1 + np.exp(-x))),
+    "erf": (mx.erf, lambda x: np.vectorize(math.erf)(x)),
+    "select": (lambda x: mx.where(x > 0, x, -2 * x), lambda x: np.where(x > 0, x, -2 * x)),
+    "sum": (lambda x: mx.sum(x, axis=0), lambda x: x.sum(0)),
+    "max": (lambda x: mx.max(x, axis=1), lambda x: x.max(1)),
+    "transposed": (lambda x: mx.exp(x.T), lambda x: np.exp(x.T)),
+    "reversed": (lambda x: x[::-1, ::2] * 3, lambda x: x[::-1, ::2] * 3),
+    "broadcast": (lambda x: x + x[:, :1], lambda x: x + x[:, :1]),
+}
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16], ids=str)
+@pytest.mark.parametrize("name", OFTEN)
+def test_ops_that_are_evaluated_often_get_programs(name: str, dtype: mx.Dtype) -> None:
+    function, expected = OFTEN[name]
+    x = mx.array(np.random.default_rng(0).normal(size=(29, 31))).astype(dtype)
+    reference = expected(np.array(x.astype(mx.float32)).astype(np.float64))
+    tolerance = 1e-5 if dtype is mx.float32 else 3e-2
+    made = _program.cache_info().misses
+    found = function(x)
+    for number in range(MIN_RECURRING_ELEMENTS // x.size + 2):
+        found = function(x)
+        if number < 3:
+            assert _program.cache_info().misses == made
+            np.testing.assert_allclose(found.astype(mx.float32), reference, tolerance, tolerance)
+        mx.eval(found)
+    assert _program.cache_info().misses > made
+    np.testing.assert_allclose(found.astype(mx.float32), reference, tolerance, tolerance)
+
+
+def test_recurring_ops_stay_with_their_rules_without_fusion() -> None:
+    x = mx.ones((3, 1000))
+    made = _program.cache_info().misses
+    mx.set_eager_fusion(False)
+    try:
+        for _ in range(MIN_RECURRING_ELEMENTS // x.size + 2):
+            mx.eval(mx.tan(x))
+    finally:
+        mx.set_eager_fusion(True)
+    assert _program.cache_info().misses == made

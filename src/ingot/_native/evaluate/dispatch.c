@@ -6,8 +6,10 @@
 #include "evaluate/dispatch.h"
 #include "evaluate/whole_graph.h"
 #include "numpy_api.h"
+#include "tuning.h"
 
 #define SET_COUNT 512 /* a model of 30 layers has about 30 combinations of ops and layouts */
+#define COUNTER_COUNT 512
 
 typedef struct {
     WordKey key;
@@ -19,6 +21,12 @@ typedef struct {
 } Entry;
 
 static CacheSet sets[SET_COUNT];
+
+/* Work that `evaluate` rules have done, by the hash of an op and layout; others with that remainder take the counter over. */
+static struct {
+    uint64_t hash;
+    int64_t work;
+} counters[COUNTER_COUNT];
 
 bool dispatch_key(LayoutKey *key, PyObject *op, PyObject *const *values, Py_ssize_t count) {
     key->op = op;
@@ -80,6 +88,20 @@ void dispatch_keep_program(const LayoutKey *key, PyObject *program) {
     add(key, program);
 }
 
+bool dispatch_recurs(const LayoutKey *key) {
+    int64_t work = RECURRING_CALL_ELEMENTS;
+    for (Py_ssize_t i = 0; i < key->count; i++)
+        work += PyArray_SIZE(as_ndarray(key->values[i]));
+    size_t number = key->key.hash % COUNTER_COUNT;
+    if (counters[number].hash != key->key.hash) {
+        counters[number].hash = key->key.hash;
+        counters[number].work = 0;
+    }
+    bool recurs = counters[number].work >= MIN_RECURRING_ELEMENTS;
+    counters[number].work += work;
+    return recurs;
+}
+
 PyObject *dispatch_view(const LayoutKey *key) {
     Entry *entry = find(key);
     if (entry == NULL)
@@ -116,6 +138,7 @@ void dispatch_keep_view(const LayoutKey *key, PyObject *result) {
 /* forget_programs(): called when settings change that programs depend on */
 static PyObject *forget_programs(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
     cache_clear(sets, SET_COUNT, release_entry);
+    memset(counters, 0, sizeof counters);
     forget_graphs();
     Py_RETURN_NONE;
 }

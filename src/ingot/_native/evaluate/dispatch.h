@@ -20,6 +20,8 @@ bool dispatch_key(LayoutKey *key, PyObject *op, PyObject *const *values, Py_ssiz
 /* The program of the op, or None if its `evaluate` rule computes it: borrowed; NULL if it is not in the cache. */
 PyObject *dispatch_program(const LayoutKey *key);
 void dispatch_keep_program(const LayoutKey *key, PyObject *program);
+/* Counts an evaluation by the op's `evaluate` rule; whether there were so many that a program pays off. */
+bool dispatch_recurs(const LayoutKey *key);
 /* The op's view of its first input, a new reference, if it is in the cache; NULL without an error if it is not. */
 PyObject *dispatch_view(const LayoutKey *key);
 /* Caches how `result` views the memory of the first input, if it does. */

@@ -278,6 +278,18 @@ static PyObject *run_callback(PyObject *callback, Node *node, const Call *call, 
     return result;
 }
 
+/* The result of the program of one op; NotImplemented if there is none. Steals the reference to the program. */
+static PyObject *run_single(PyObject *program, const Call *call) {
+    PyObject *result = Py_NewRef(Py_NotImplemented), *suspended = NULL;
+    if (ingot_is_program(program)) {
+        Py_SETREF(result, ingot_program_run(program, call->values + 1, call->count, NULL, &suspended));
+        if (result != NULL && result != Py_NotImplemented)
+            Py_SETREF(result, Py_NewRef(PyTuple_GET_ITEM(result, 0)));
+    }
+    Py_DECREF(program);
+    return result;
+}
+
 /* The result of an op that is compiled by itself; NotImplemented if its rule should compute it. */
 static PyObject *run_alone(Node *node, const Call *call) {
     LayoutKey key;
@@ -289,16 +301,33 @@ static PyObject *run_alone(Node *node, const Call *call) {
         if (has_key && program != Py_NotImplemented) /* that: not yet, ask again */
             dispatch_keep_program(&key, program);
     }
-    PyObject *result = Py_NewRef(Py_NotImplemented), *suspended = NULL;
-    if (ingot_is_small_product(program)) {
-        Py_SETREF(result, ingot_run_small_product(program, call->values[1], call->values[2]));
-    } else if (program != Py_None && program != Py_NotImplemented) {
-        Py_SETREF(result, ingot_program_run(program, call->values + 1, call->count, NULL, &suspended));
-        if (result != NULL && result != Py_NotImplemented)
-            Py_SETREF(result, Py_NewRef(PyTuple_GET_ITEM(result, 0)));
-    }
+    if (!ingot_is_small_product(program))
+        return run_single(program, call);
+    PyObject *result = ingot_run_small_product(program, call->values[1], call->values[2]);
     Py_DECREF(program);
     return result;
+}
+
+static bool is_fused_kind(PyObject *op) {
+    return callbacks.program_often != NULL && (PyObject_TypeCheck(op, (PyTypeObject *)callbacks.map_type) ||
+                                               PyObject_TypeCheck(op, (PyTypeObject *)callbacks.reduce_type));
+}
+
+/* The result of a map or a reduction by its program, which it has once it has been evaluated often; NotImplemented if its
+ * rule should compute it. */
+static PyObject *run_often(Node *node, const Call *call) {
+    LayoutKey key;
+    if (!dispatch_key(&key, call->op, call->values + 1, call->count))
+        return Py_NewRef(Py_NotImplemented);
+    PyObject *program = Py_XNewRef(dispatch_program(&key));
+    if (program == NULL) {
+        if (!dispatch_recurs(&key))
+            return Py_NewRef(Py_NotImplemented);
+        if ((program = run_callback(callbacks.program_often, node, call, false)) == NULL)
+            return NULL;
+        dispatch_keep_program(&key, program);
+    }
+    return run_single(program, call);
 }
 
 /* The result of a small sum, maximum or minimum over processes; NotImplemented if the op's rule is to compute it. */
@@ -363,6 +392,8 @@ static PyObject *compute(Node *node, bool may_donate) {
         Py_SETREF(result, run_view(node, &call));
     else if (callbacks.reduction_type != NULL && PyObject_TypeCheck(call.op, (PyTypeObject *)callbacks.reduction_type))
         Py_SETREF(result, run_reduction(node, &call));
+    else if (is_fused_kind(call.op))
+        Py_SETREF(result, run_often(node, &call));
     if (result == Py_NotImplemented && callbacks.run_kernel != NULL)
         Py_SETREF(result, run_callback(callbacks.run_kernel, node, &call, true));
     if (result == Py_NotImplemented)

@@ -1,4 +1,5 @@
-"""Single-op programs: ops with loop nests of their own use them without `compile` too.
+"""Single-op programs: ops with loop nests of their own use them without `compile` too, as do maps
+and reductions that are evaluated often.
 
 Input: an op whose role says so, and its NumPy inputs. Output: a program of that op alone, with the
 same bits as in any larger program. Lengths that vary become symbols, because making a program takes
@@ -28,7 +29,7 @@ from ingot.compiler.pipeline import run_pipeline
 from ingot.compiler.trace.symbolic import symbolic_tape
 from ingot.graph.dimension import Guards, symbolic_shape
 from ingot.graph.dtype import from_numpy
-from ingot.graph.op import apply
+from ingot.graph.op import Op, apply
 from ingot.graph.roles import Composite, Product, QuantizedProduct, Tiled
 from ingot.graph.shape import contiguous
 from ingot.runtime.compile_mode import CompileMode
@@ -42,7 +43,7 @@ from ingot.tuning import (
 )
 from ingot.tuning_products import MIN_SMALL_RUNS_ALONE
 
-__all__ = ["program_alone"]
+__all__ = ["program_alone", "program_often"]
 
 Shapes = tuple[tuple[int, ...], ...]  # of the inputs of an op
 Axes = tuple[int, ...]
@@ -71,6 +72,15 @@ def program_alone(
         if made is not None:
             return made
     return _program(op, numerics_key(), *layouts)
+
+
+def program_often(op: Op, values: tuple[np.ndarray, ...]) -> NativeProgram | None:
+    """The program of a map or a reduction that has been evaluated often with inputs of this layout;
+    None if its `evaluate` rule is to go on computing it.
+    """
+    if op.several_outputs or not values:
+        return None
+    return _program(op, numerics_key(), *[(x.shape, x.strides, x.dtype) for x in values])
 
 
 class _Kind(ABC):
@@ -241,7 +251,7 @@ def _runs(op: Tiled, numerics: Hashable, *layouts: tuple[Any, ...]) -> Iterator[
 
 
 @lru_cache(maxsize=MAX_PROGRAMS_ALONE)
-def _program(op: Tiled, numerics: Hashable, *layouts: tuple[Any, ...]) -> NativeProgram:
+def _program(op: Op, numerics: Hashable, *layouts: tuple[Any, ...]) -> NativeProgram:
     """The program for inputs of these shapes, strides and dtypes, under these settings."""
     inputs = [placeholder(shape, _dtype(dtype)) for shape, _, dtype in layouts]
     with _native.tracing:

@@ -22,6 +22,10 @@ The rules, in the order in which they are applied; a graph that fails one runs o
 6.  A graph that is too small for rule 2 and has at most MAX_SMALL_GRAPH_NODES nodes is considered
     after MIN_SMALL_GRAPH_RUNS runs, and after as many more each time that it was declined.
 
+A map or a reduction in a graph that runs op by op gets a program of its own once its `evaluate`
+rule has computed MIN_RECURRING_ELEMENTS for inputs of one layout (`dispatch_recurs` in
+`_native/evaluate/dispatch.c`, `program_often` in `alone.py`).
+
 A `Family` is all structures of the same ops in the same order. Where shapes change all the time, as
 they do with a cache that grows by a token at each step, programs are seldom run again: after
 MAX_TRIAL_PROGRAMS, a family gets another one only if its programs have been run
