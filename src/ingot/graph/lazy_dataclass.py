@@ -58,16 +58,13 @@ def _complete(cls: type) -> None:
 
 
 def _complete_one(cls: Any, options: dict[str, Any]) -> None:
-    for name in _OTHERS:
-        if type(cls.__dict__.get(name)) is _Later:
-            delattr(cls, name)
     cls.__dataclass_fields__ = _fields_of(cls)
     cls.__dataclass_params__ = _FROZEN if options.get("frozen", False) else _PARAMETERS
     fields = dataclasses.fields(cls)
     _add(cls, "__match_args__", tuple(each.name for each in fields if each.init))
     _add_methods(cls, fields, options)
     # Last: other threads that make an instance meanwhile look this up, and wait for the lock.
-    if type(cls.__dict__["__init__"]) is _Later:
+    if _is_later(cls, "__init__"):
         cls.__init__ = _init_of(cls, fields)
 
 
@@ -100,8 +97,13 @@ def _field_of(cls: Any, name: str, annotation: str) -> Any:
 
 def _add(cls: Any, name: str, value: Any) -> None:
     """Set an attribute, unless the class defines it."""
-    if name not in cls.__dict__:
+    if _is_later(cls, name):
         setattr(cls, name, value)
+
+
+def _is_later(cls: Any, name: str) -> bool:
+    """Whether an attribute is still to be made."""
+    return type(cls.__dict__.get(name)) is _Later
 
 
 def _add_methods(cls: Any, fields: Sequence[Any], options: dict[str, Any]) -> None:
@@ -110,7 +112,6 @@ def _add_methods(cls: Any, fields: Sequence[Any], options: dict[str, Any]) -> No
     """
     compared = [each.name for each in fields if each.compare]
     hashed = [each.name for each in fields if (each.compare if each.hash is None else each.hash)]
-    printed = [each.name for each in fields if each.repr]
     values, key = _getter(compared), _getter(hashed)
 
     def equal(self: Any, other: Any) -> Any:
@@ -118,19 +119,24 @@ def _add_methods(cls: Any, fields: Sequence[Any], options: dict[str, Any]) -> No
             return NotImplemented
         return values(self) == values(other)
 
-    def text(self: Any) -> str:
-        items = ", ".join(f"{name}={getattr(self, name)!r}" for name in printed)
-        return f"{self.__class__.__qualname__}({items})"
-
-    _add(cls, "__repr__", reprlib.recursive_repr()(text))
+    _add(cls, "__repr__", _text)
     if options.get("eq", True):
-        said = cls.__dict__.get("__hash__")
-        if "__hash__" not in cls.__dict__ or (said is None and "__eq__" in cls.__dict__):
+        # Python sets `__hash__` to None in a class that defines `__eq__` only.
+        implied = cls.__dict__.get("__hash__") is None and not _is_later(cls, "__eq__")
+        if "__hash__" not in cls.__dict__ or _is_later(cls, "__hash__") or implied:
             is_hashed = options.get("frozen", False)
             cls.__hash__ = (lambda self: hash(key(self))) if is_hashed else None
         _add(cls, "__eq__", equal)
     if options.get("frozen", False):
         _freeze(cls, frozenset(each.name for each in fields))
+
+
+@reprlib.recursive_repr()
+def _text(self: Any) -> str:
+    """The `__repr__` of all classes."""
+    printed = [each.name for each in dataclasses.fields(self) if each.repr]
+    items = ", ".join(f"{name}={getattr(self, name)!r}" for name in printed)
+    return f"{self.__class__.__qualname__}({items})"
 
 
 def _getter(names: Sequence[str]) -> Callable[[Any], Any]:
@@ -163,8 +169,11 @@ def _freeze(cls: Any, names: Collection[str]) -> None:
 
 
 def _begin_again(cls: type) -> None:
-    """Restore a class whose completion was interrupted."""
-    before = _begun.setdefault(cls, dict(cls.__dict__))
+    """Restore a class whose completion was interrupted, or record what it has now."""
+    before = _begun.get(cls)
+    if before is None:
+        _begun[cls] = dict(cls.__dict__)
+        return
     for name in cls.__dict__.keys() - before.keys():
         delattr(cls, name)
     for name, value in before.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf
+from typing import TYPE_CHECKING
 
 from ingot.compiler.llvm.mathlib.coefficients import (
     ERROR_FUNCTION,
@@ -12,7 +13,6 @@ from ingot.compiler.llvm.mathlib.coefficients import (
     INVERSE_ERROR_FUNCTION_FAR,
     INVERSE_ERROR_FUNCTION_FARTHEST,
 )
-from ingot.compiler.llvm.mathlib.logarithm import log
 from ingot.compiler.llvm.mathlib.number import (
     Number,
     absolute,
@@ -22,6 +22,12 @@ from ingot.compiler.llvm.mathlib.number import (
     select,
 )
 from ingot.compiler.llvm.mathlib.polynomial import chosen
+from ingot.graph.deferred import Deferred
+
+if TYPE_CHECKING:
+    from ingot.compiler.llvm.mathlib import logarithm
+else:
+    logarithm = Deferred("ingot.compiler.llvm.mathlib.logarithm")
 
 __all__ = ["erf", "erfinv", "half_erf"]
 
@@ -63,7 +69,7 @@ def erfinv(x: Number) -> Number:
     P matters little.
     """
     modulus = absolute(x)
-    w = -log(fma(-x, x, 1.0))
+    w = -logarithm.log(fma(-x, x, 1.0))
     if x.is_double:
         central, distant = w < 6.0, w > 16.0
         farthest = INVERSE_ERROR_FUNCTION_FARTHEST(w - 26.25)

@@ -6,8 +6,6 @@ the bits of n.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ingot.compiler.llvm.mathlib.arithmetic import divided, fast_sum
 from ingot.compiler.llvm.mathlib.coefficients import (
     EXPONENTIAL,
@@ -27,6 +25,7 @@ from ingot.compiler.llvm.mathlib.number import (
     scale,
     select,
 )
+from ingot.graph.lazy_dataclass import dataclass
 from ingot.runtime.processor import processor_features
 
 __all__ = [
@@ -45,7 +44,8 @@ LOG2_E = 1.4426950408889634
 LOG_2 = 0.6931471805599453
 
 
-class Reduced(NamedTuple):
+@dataclass(frozen=True)
+class Reduced:
     """n as an integer, and r = `rest` + `tail`."""
 
     integer: Bits

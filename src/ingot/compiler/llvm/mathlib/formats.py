@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ingot.compiler.llvm.mathlib.number import Number
+from ingot.graph.lazy_dataclass import dataclass
 
 __all__ = ["Format", "format_of"]
 
 
-class Format(NamedTuple):
+@dataclass(frozen=True)
+class Format:
     """Constants that are `high` + `low`: where it says so, a whole number times high is exact."""
 
     mantissa: int  # bits after the leading one

@@ -7,7 +7,6 @@ doubles, where that needs fewer terms than a division costs.
 from __future__ import annotations
 
 from math import inf, nan
-from typing import NamedTuple
 
 from ingot.compiler.llvm.mathlib.arithmetic import exact_sum
 from ingot.compiler.llvm.mathlib.coefficients import LOGARITHM, LOGARITHM_OF_RATIO
@@ -17,21 +16,16 @@ from ingot.compiler.llvm.mathlib.number import Bits, Number, absolute, fma, sele
 __all__ = ["decomposed", "log", "log1p", "log2", "log10", "whole_number"]
 
 
-class Decomposed(NamedTuple):
-    """A positive normal number as 2^e (1 + f)."""
-
-    exponent: Bits
-    fraction: Number
-
-
-def decomposed(x: Number) -> Decomposed:
-    """e and f; 1 + f is between 2/3 and 4/3 for floats, sqrt(1/2) and sqrt(2) for doubles."""
+def decomposed(x: Number) -> tuple[Bits, Number]:
+    """e and f of a positive normal number 2^e (1 + f); 1 + f is between 2/3 and 4/3 for floats,
+    sqrt(1/2) and sqrt(2) for doubles.
+    """
     constants = format_of(x)
     first = x.constant(0.7071067811865476 if x.is_double else 0.6666667).bits()
     above = x.bits() - first
     exponent = above.shift_signed(constants.mantissa)
     mantissa = (above & ((1 << constants.mantissa) - 1)) + first
-    return Decomposed(exponent, mantissa.number() - 1.0)
+    return exponent, mantissa.number() - 1.0
 
 
 def whole_number(integer: Bits, like: Number) -> Number:
