@@ -212,3 +212,8 @@ def test_tracers_of_a_transform_that_is_running() -> None:
 
     with pytest.raises(ValueError, match="another transform"):
         mx.compile(outer)(mx.ones(3))
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"Failed to open .*none\.mlxfn"):
+        mx.import_function(str(tmp_path / "none.mlxfn"))

@@ -15,7 +15,7 @@ from ingot.export.building.traces import applied, check
 from ingot.export.format import Constant, File, Primitive, Spec, Trace, read, written
 from ingot.export.tracing import new_emitter, traced
 from ingot.graph.shape import shape_text
-from ingot.runtime.files.access import FileError, write_file
+from ingot.runtime.files.access import kind_of, write_file
 
 __all__ = ["Exporter", "ImportedFunction", "arguments", "imported", "report"]
 
@@ -167,7 +167,9 @@ def imported(path: str) -> ImportedFunction:
         with open(path, "rb") as stream:
             data = stream.read()
     except OSError as error:
-        raise FileError(f"[import_function] Failed to open {path}: {error.strerror}.") from error
+        raise kind_of(error)(
+            f"[import_function] Failed to open {path}: {error.strerror}."
+        ) from error
     file = read(data, path)
     for trace in file.traces:
         check(trace, path)

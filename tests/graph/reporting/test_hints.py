@@ -12,7 +12,7 @@ import pytest
 import ingot.core as mx
 import ingot.nn as nn
 import ingot.optimizers as optim
-from ingot.graph.reporting.hints import ARRAY, INDEXED, MODULE, OPTIMIZER
+from ingot.graph.reporting.hints import ARRAY, COMPILED, INDEXED, MODULE, OPTIMIZER
 
 
 class Forward(nn.Module):
@@ -23,6 +23,7 @@ class Forward(nn.Module):
 THINGS: list[tuple[Any, dict[str, str]]] = [
     (mx.ones((2, 3)), ARRAY),
     (mx.ones((2, 3)).at[0], INDEXED),
+    (mx.compile(mx.exp), COMPILED),
     (nn.Linear(2, 3), MODULE),
     (optim.SGD(0.1), OPTIMIZER),
 ]
@@ -68,6 +69,10 @@ def test_names_that_a_class_defines() -> None:
     assert set(named.parameters()) == {"to", "half"}
     for copied in (copy.deepcopy(named.half), pickle.loads(pickle.dumps(named.half))):
         assert mx.array_equal(copied.weight, named.half.weight)
+
+
+def test_parameters_are_proposed_for_misspelled_names() -> None:
+    assert {"weight", "bias"} <= set(dir(nn.Linear(2, 2)))
 
 
 def test_module_without_call() -> None:
@@ -134,6 +139,13 @@ def test_needless_keywords() -> None:
 def test_dtypes_of_others(given: Any) -> None:
     with pytest.raises(TypeError, match=r"must be a dtype .*\. Use mx\.float32\.$"):
         mx.ones((2,)).astype(given)
+
+
+def test_numbers_that_mean_something_else() -> None:
+    with pytest.raises(TypeError, match=r"must be True or False, got int: 1\. Several axes are"):
+        mx.ones((2, 2)).sum(0, 1)
+    with pytest.raises(TypeError, match=r"got int: 7\. Use mx\.random\.key\(7\)\.$"):
+        mx.random.normal((2, 2), key=7)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("given", ["mean", object(), 3.5])

@@ -250,7 +250,7 @@ ERRORS = [
     (lambda a: mx.array(1)[:], ValueError, "too many indices"),
     (lambda a: a[..., ...], ValueError, "only one ellipsis"),
     (lambda a: a[True], ValueError, "cannot be indexed with bool True"),
-    (lambda a: a[1.5], ValueError, "cannot be indexed with float 1.5"),
+    (lambda a: a[1.5], ValueError, "float 1.5: indices are integers, use int"),
     (lambda a: a[0, "x"], ValueError, "cannot be indexed with str 'x'"),
     (lambda a: a[np.array([0, 1])], ValueError, "make it an array first"),
     (lambda a: a[range(2)], ValueError, "cannot be indexed with range"),

@@ -38,6 +38,7 @@ from ingot.compiler.trace.call import Call
 from ingot.compiler.trace.capture import Snapshot
 from ingot.compiler.trace.trace import Axes
 from ingot.graph.outputs import apply_multiple, output_ops
+from ingot.graph.reporting.hints import COMPILED, add_hints
 from ingot.graph.reporting.source import depth_of_user
 from ingot.graph.state import implicit_states, state_lock
 from ingot.runtime.compile_mode import (
@@ -374,3 +375,6 @@ class CompiledFunction(FastCall, Generic[P, R]):
         result = self._run(call, known)
         compare(self._name, expected, flat_values((result, states)))
         return result
+
+
+add_hints(CompiledFunction, COMPILED)

@@ -37,7 +37,8 @@ def item(a: array) -> Any:
     data = a._data
     if data.size != 1:
         raise ValueError(
-            f"[item] only an array with one element is a number, this one has shape {a.shape}."
+            f"[item] only an array with one element is a number, this one has shape {a.shape}: "
+            "select an element first, reduce it, or use tolist() for all of them."
         )
     # NumPy's item() returns Python numbers only for its own dtypes.
     return float(data.reshape(())) if a.dtype is bfloat16 else data.item()

@@ -79,6 +79,13 @@ ARRAY = {
     "zero_": _ASSIGN,
 }
 
+COMPILED = {
+    "compile": "it compiles itself when it is called",
+    "eval_shape": "use `f.explain(x)`",
+    "lower": "use `f.explain(x)`, which shows every stage down to machine code",
+    "trace": "use `f.explain(x)`, which shows every stage",
+}
+
 INDEXED = {
     "apply": "use `x[i] = f(x[i])`",
     "get": "use `x[i]`",
@@ -130,6 +137,7 @@ KEYWORDS = {
 
 # Parameters that other libraries need, with the reason why there are none here.
 NEEDLESS = {
+    "copy": "`mx.array(x)` copies, and `mx.asarray(x)` only if it must",
     "create_graph": GRADIENT,
     "device": DEVICE,
     "has_aux": "return a tuple and use `value_and_grad`: the loss is its first item",
@@ -191,7 +199,9 @@ def _names_without_hints(self: object) -> list[str]:
         for name, value in vars(owner).items()
         if isinstance(value, Foreign)
     }
-    return [name for name in object.__dir__(self) if name not in foreign]
+    # The items of a module are its attributes: Python proposes them for misspelled ones.
+    items = [name for name in self if isinstance(name, str)] if isinstance(self, dict) else []
+    return [name for name in object.__dir__(self) if name not in foreign] + items
 
 
 def raise_not_callable(module: object, *args: object, **kwargs: object) -> NoReturn:
@@ -238,6 +248,10 @@ def refusal_hint(subject: str, value: object) -> str:
         return " A shape is one argument, such as (3, 4)."
     if name == "dtype":
         return _dtype_hint(value)
+    if name == "keepdims" and number:
+        return " Several axes are one argument, such as axis=(0, 1)."
+    if name == "key" and number:
+        return f" Use mx.random.key({value})."
     if name == "axis" and title in ("[concatenate]", "[stack]") and isinstance(value, array):
         return " The arrays are one argument, a list or a tuple."
     if name == "learning_rate" and isinstance(value, (dict, list, tuple)):

@@ -84,7 +84,7 @@ def trunc(a: array, /, *, stream: StreamLike = None) -> array:
     """The next whole number toward zero of each element, in its dtype."""
     only_array("trunc", a)
     if a.dtype is complex64:
-        raise ValueError(f"[trunc] does not take arrays of dtype {a.dtype}.")
+        raise ValueError(f"[trunc] does not take arrays of dtype {a.dtype.name}.")
     if not is_inexact(a.dtype):
         return wrap(a)
     return where(a < 0, _ceil(a, stream), _floor(a, stream), stream=stream)

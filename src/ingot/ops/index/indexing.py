@@ -418,7 +418,10 @@ def checked_indices(
     """The indices of axes of those lengths, validated and broadcast to their common shape."""
     for index in indices:
         if not is_integer(index.dtype):
-            raise ValueError(f"[{name}] indices must be integers, got dtype {index.dtype.name}.")
+            raise ValueError(
+                f"[{name}] indices must be integers, got dtype {index.dtype.name}: cast them with "
+                "astype(mx.int32) first."
+            )
     shape = broadcast_shapes(name, *(index.shape for index in indices))
     if 0 in lengths and 0 not in shape:
         raise ValueError(f"[{name}] an axis of length 0 has no elements to index.")

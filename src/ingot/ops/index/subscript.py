@@ -240,7 +240,11 @@ def _entry(name: str, entry: Any) -> Any:
             return as_int(entry)
         except TypeError:
             pass
-    hint = ": make it an array first" if isinstance(entry, np.ndarray) else ""
+    hint = ""
+    if isinstance(entry, (np.ndarray, range)):
+        hint = ": make it an array first"
+    elif isinstance(entry, (float, np.floating)):
+        hint = ": indices are integers, use int(...) or //"
     raise ValueError(
         f"[{name}] an array cannot be indexed with {type(entry).__name__} {entry!r}{hint}."
     )

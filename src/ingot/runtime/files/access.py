@@ -25,6 +25,7 @@ __all__ = [
     "File",
     "FileError",
     "as_bytes",
+    "kind_of",
     "opened",
     "path_of",
     "read_elements",
@@ -45,6 +46,11 @@ class MissingFileError(FileError, FileNotFoundError):
     """A file that is not there."""
 
     __str__ = Exception.__str__  # an OSError shows its error number
+
+
+def kind_of(error: OSError) -> type[FileError]:
+    """The exception to raise instead of one of the system."""
+    return MissingFileError if isinstance(error, FileNotFoundError) else FileError
 
 
 def path_of(name: str, file: Any) -> Path | None:
@@ -104,8 +110,7 @@ def write_file(name: str, file: File, suffix: str, write: Callable[[IO[bytes]], 
             f"[{name}] cannot write {path}: there is no folder {target.parent}."
         ) from error
     except OSError as error:
-        kind = MissingFileError if isinstance(error, FileNotFoundError) else FileError
-        raise kind(f"[{name}] cannot write {path}: {error.strerror}.") from error
+        raise FileError(f"[{name}] cannot write {path}: {error.strerror}.") from error
     try:
         with os.fdopen(handle, "wb") as stream:
             if mode is not None:
@@ -139,8 +144,7 @@ def opened(file: File, where: str) -> Iterator[tuple[IO[bytes], int]]:
     try:
         stream = path.open("rb")
     except OSError as error:
-        kind = MissingFileError if isinstance(error, FileNotFoundError) else FileError
-        raise kind(f"[load] cannot open {where}: {error.strerror}.") from error
+        raise kind_of(error)(f"[load] cannot open {where}: {error.strerror}.") from error
     with stream:
         yield _seekable(stream)
 
