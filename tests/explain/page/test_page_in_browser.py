@@ -275,7 +275,8 @@ def test_a_narrow_screen_shows_everything(open_page: Any, small_page: Path) -> N
 def deep_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "layers.html"
     model = nn.Sequential(*(layer for _ in range(6) for layer in (nn.Linear(64, 64), nn.GELU())))
-    compiled = mx.compile(mx.grad(lambda x: mx.sum(model(x))))
+    gradient = mx.grad(lambda x: mx.sum(model(x)))
+    compiled = mx.compile(lambda x: mx.argmax(gradient(x), axis=-1))  # has all stages
     compiled.explain(mx.ones((32, 64))).to_html(path)
     return path
 
@@ -294,6 +295,19 @@ def test_a_screenshot_shows_the_hottest_step(
     place = page.evaluate("graph.onScreen(graph.selected)")
     assert frame["x"] < place["x"] < frame["x"] + frame["width"]
     assert frame["y"] < place["y"] < frame["y"] + frame["height"]
+    # All of the card is above the note, and the page is at its top, as wide as the screen.
+    below = page.evaluate("graph.stage.nodes[graph.selected].box[3] * graph.view.zoom / 2")
+    assert place["y"] + below <= page.locator("#note").bounding_box()["y"]
+    assert page.evaluate("[scrollY, document.documentElement.scrollWidth]") == [0, width]
+    assert page.locator("#stages button").count() == 4
+    row = page.locator("tr[aria-selected=true]").bounding_box()
+    view = page.locator("#view").bounding_box()
+    assert view["y"] <= row["y"]
+    assert row["y"] + row["height"] <= view["y"] + view["height"] + 1
+    if width == 390:  # one scrolls the page, not the details
+        page.get_by_role("tab", name="Loops").click()
+        hidden = "details => details.scrollHeight - details.clientHeight"
+        assert page.locator("#details").evaluate(hidden) == 0
     x, y = round(place["x"]), round(place["y"])
     # A card with text: its pixels are dark and light; the paper around the graph is neither.
     card = screen[y - 12 : y + 12, max(x - 40, 0) : x + 40].mean(-1)

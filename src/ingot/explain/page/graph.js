@@ -5,6 +5,7 @@ const HUES = [28, 205, 150, 285, 345, 95, 245, 180, 55, 320, 10, 225];
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
 const READABLE = 0.42; // zoom below which titles are omitted
 const SMALLEST = 0.004, LARGEST = 3;
+const NOTE = 36; // pixels at the bottom that a note covers
 const FAR = 600, FAINT = 0.16;
 
 class Graph {
@@ -32,7 +33,7 @@ class Graph {
     });
     this.boxes = stage.edges.map((edge) => this.edgeBox(edge));
     this.resize();
-    if (selected >= 0) this.centre(selected, Math.max(this.fitting(), 0.8));
+    if (selected >= 0 && this.fitting() < 0.8) this.centre(selected, 0.8);
     else this.fit();
   }
 
@@ -92,7 +93,7 @@ class Graph {
   reveal(index) {
     // Scrolls only as far as needed to show a box.
     const [x, y, width, height] = this.stage.nodes[index].box, { view } = this, margin = 20 / view.zoom;
-    const right = view.x + this.width / view.zoom, bottom = view.y + this.height / view.zoom;
+    const right = view.x + this.width / view.zoom, bottom = view.y + (this.height - NOTE) / view.zoom;
     const seen = x >= view.x && x + width <= right && y >= view.y && y + height <= bottom;
     if (view.zoom < READABLE) this.centre(index, 0.8);
     else if (!seen) {

@@ -95,13 +95,20 @@ function showView(index) {
     for (const row of element("view").querySelectorAll("tr.row")) {
       const chosenRow = Number(row.dataset.work) === state.work;
       row.setAttribute("aria-selected", chosenRow);
-      if (chosenRow) row.scrollIntoView({ block: "nearest" });
+      if (chosenRow) scrollToRow(row, element("view"));
     }
     return;
   }
   if (same) return;
   const panels = [() => workTable(data, state.work, openWork, state.sorted, sortBy), () => memoryPanel(data), () => cachePanel(data), () => textPanel(data)];
   element("view").replaceChildren(panels[index]());
+}
+
+// Scrolls a list to one of its rows; the page stays where it is.
+function scrollToRow(row, list) {
+  const { top, bottom } = row.getBoundingClientRect(), frame = list.getBoundingClientRect();
+  const head = list.querySelector("th").getBoundingClientRect().height;
+  list.scrollTop += Math.min(0, top - head - frame.top) + Math.max(0, bottom - frame.bottom);
 }
 
 function sortBy(column) {
@@ -167,10 +174,10 @@ unpack("data").then((unpacked) => {
   document.title = `${data.name} · ingot explain`;
   element("name").textContent = data.name;
   facts();
-  const hottest = heat();
-  showStage(fused());
+  state.work = heat();
+  showStage(fused(), sameIn(fused()));
   showView(0);
-  if (hottest < 0) onNode(-1);
-  else openWork(hottest);
+  if (state.work < 0) onNode(-1);
+  else showWork(state.work);
   document.body.dataset.ready = "yes";
 });

@@ -219,7 +219,7 @@ function workDetails(data, index, tab, choose) {
   if (work.reason) facts.push([{ BLAS: "by BLAS", kernel: "by ingot", nested: "by ingot" }[work.kind] || "on the host", work.reason]);
   if (work.programs.length) facts.push(["runs", work.programs.join("; ")]);
   if (work.kind === "kernel") {
-    facts.push(["threads", work.parts > work.grain ? `${plural(work.parts, "parallel iteration")}, at least ${work.grain} per thread` : "one: the kernel is too small for more"]);
+    facts.push(["threads", work.parts > work.grain ? `${plural(work.parts, "parallel iteration")}, at least ${Math.max(1, work.grain)} per thread` : "one: the kernel is too small for more"]);
   }
   return make("div", {},
     make("h2", {}, make("span", { class: `kind ${work.kind}` }, `${work.kind} ${index}`), work.name),

@@ -2,7 +2,7 @@
 
 const element = (id) => document.getElementById(id);
 const KINDS = { kernel: "--kernel", BLAS: "--BLAS", host: "--host", op: "--good", compile: "--edge", call: "--muted" };
-const LANE = 26, GAP = 6;
+const LANE = 26, GAP = 18; // the name of a thread is above its lane
 const state = { sorted: "time", row: -1, begin: 0, end: 1 };
 let data = null; // the data from Python, once unpacked
 
@@ -16,7 +16,7 @@ function lanes() {
 
 function drawSpans() {
   const canvas = element("spans"), ratio = window.devicePixelRatio || 1, width = lanes();
-  const height = data.threads.length * (LANE + GAP) + GAP;
+  const height = data.threads.length * (LANE + GAP);
   canvas.style.height = `${height}px`;
   canvas.width = width * ratio;
   canvas.height = height * ratio;
@@ -46,13 +46,13 @@ function drawSpans() {
   }
   context.globalAlpha = 1;
   context.fillStyle = ink;
-  data.threads.forEach((name, thread) => context.fillText(name, 4, GAP + thread * (LANE + GAP) - 1));
+  data.threads.forEach((name, thread) => context.fillText(name, 4, GAP + thread * (LANE + GAP) - 8));
 }
 
 function spanAt(event) {
   const frame = element("spans").getBoundingClientRect();
   const at = state.begin + ((event.clientX - frame.left) / frame.width) * (state.end - state.begin);
-  const thread = Math.floor((event.clientY - frame.top - GAP / 2) / (LANE + GAP));
+  const thread = Math.floor((event.clientY - frame.top) / (LANE + GAP));
   const slack = (state.end - state.begin) / frame.width;
   // The shortest of those that contain it: nested runs lie inside of others.
   let best = null;
