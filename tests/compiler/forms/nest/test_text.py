@@ -30,6 +30,19 @@ def test_a_sum_of_rows() -> None:
     ]
 
 
+def test_indices_are_not_called_like_symbols() -> None:
+    b = NestBuilder()
+    i, k = b.symbol("i"), b.symbol("k")
+    x = b.buffer("x", float32, (i, k), (40, 4), 0)
+    with b.parallel((i,)) as (row,), b.loop(0, k) as column:
+        b.store(Constant(float32, 0), x, (affine(row), affine(column)))
+    assert nest_text(b.nest).splitlines()[1:] == [
+        "  parallel j in 0..i",
+        "    for l in 0..k",
+        "      x[j, l] = 0.0",
+    ]
+
+
 def test_every_kind_of_statement_has_words() -> None:
     b = Example()
     sound(b)

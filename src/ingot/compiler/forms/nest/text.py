@@ -83,6 +83,8 @@ class _Printer:
         self.multiples = 0
         for region in nest.parallel:
             self._count(region.body)
+        taken = {symbol.name for symbol in nest.symbols}
+        self.letters = [letter for letter in _LETTERS if letter not in taken]
 
     # Uses of values
 
@@ -122,6 +124,10 @@ class _Printer:
     def _add(self, depth: int, text: str) -> None:
         self.lines.append(_INDENT * depth + text)
 
+    def _letter(self, depth: int) -> str:
+        """The name of the index of a loop within `depth` others."""
+        return self.letters[depth] if depth < len(self.letters) else f"i{depth}"
+
     def _declared(self, buffer: Buffer) -> str:
         shape = ", ".join(self._affine(affine(length)) for length in buffer.shape)
         text = f"{self._buffer(buffer)}: {buffer.dtype.name}[{shape}]"
@@ -139,8 +145,8 @@ class _Printer:
             return
         parts = []
         for number, (index, length) in enumerate(zip(region.indices, region.lengths, strict=True)):
-            self.variables[index] = _letter(number)
-            parts.append(f"{_letter(number)} in 0..{self._affine(affine(length))}")
+            self.variables[index] = self._letter(number)
+            parts.append(f"{self._letter(number)} in 0..{self._affine(affine(length))}")
         grain = f" grain {region.grain}" if region.grain else ""
         self._add(1, f"parallel {', '.join(parts)}{self._kind(region)}{grain}")
         self._body(region.body, 2, len(region.indices))
@@ -222,7 +228,7 @@ class _Printer:
         self._add(depth, f"{target} = {block_of}{source}")
 
     def _loop(self, loop: Loop, depth: int, loops: int) -> None:
-        letter = _letter(loops)
+        letter = self._letter(loops)
         begin = self._affine(loop.begin)
         end = self._least(loop.ends)
         step = f" by {loop.step}" if loop.step != 1 else ""
@@ -360,10 +366,6 @@ def _signed(text: str, negative: bool, part: str) -> str:
     if not text:
         return f"-{part}" if negative else part
     return f"{text} {'-' if negative else '+'} {part}"
-
-
-def _letter(depth: int) -> str:
-    return _LETTERS[depth] if depth < len(_LETTERS) else f"i{depth}"
 
 
 def _number(value: Constant) -> str:
