@@ -74,6 +74,14 @@ def test_smallest_elements_next_to_nan() -> None:
         assert_selected(lambda x: mx.topk(x * 2, 4), mx.array(x).astype(dtype))
 
 
+def test_a_selection_that_depends_on_another() -> None:
+    def function(x: mx.array) -> mx.array:
+        best = mx.topk(x * 2, 1)
+        return mx.topk(x * 3 - mx.abs(best), 7)
+
+    assert_selected(function, normal(30, 20_000))
+
+
 def test_what_others_read_is_stored_once() -> None:
     def both(x: mx.array) -> tuple[mx.array, mx.array]:
         scores = x * 3

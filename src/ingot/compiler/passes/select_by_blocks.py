@@ -28,7 +28,7 @@ def select_by_blocks(tape: Tape, options: Options) -> Tape:
     for step in tape.steps:
         kept = step.with_inputs([replaced.get(source, source) for source in step.inputs])
         if isinstance(step.op, Selection):
-            selection = _Fused(tape, step)
+            selection = _Fused(tape, step, replaced)
             found = selection.rewritten()
             if found is not None:
                 steps += selection.steps
@@ -50,8 +50,9 @@ def select_by_blocks(tape: Tape, options: Options) -> Tape:
 class _Fused:
     """A selection, and the maps whose only reader it is."""
 
-    def __init__(self, tape: Tape, selection: Step) -> None:
+    def __init__(self, tape: Tape, selection: Step, replaced: dict[Step, Step]) -> None:
         self.selection = selection
+        self.replaced = replaced  # steps of the tape that depend on earlier selections
         self.maps = _maps_before(tape, selection)
         self.steps: list[Step] = []  # new ones
 
@@ -79,7 +80,7 @@ class _Fused:
         for step in self.maps:
             for source in step.inputs:
                 if source not in known:
-                    known[source] = view(source)
+                    known[source] = view(self.replaced.get(source, source))
             assert step.op is not None
             known[step] = self._build(step.op, *[known[source] for source in step.inputs])
         return known[self.maps[-1]]
