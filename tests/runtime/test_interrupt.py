@@ -262,6 +262,23 @@ def test_ctrl_c_ends_a_kernel_on_one_thread() -> None:
     run(PROGRAMS["given memory"], 1)
 
 
+def test_a_handler_may_change_the_number_of_threads() -> None:
+    """Memory that each thread has its own part of was allocated before."""
+    program = """
+        x = rng.standard_normal((30_000, 30, 30)).astype(np.float32) + 30 * np.eye(30, dtype="f")
+        a = mx.array(x)
+        signal.signal(signal.SIGALRM, lambda *_: mx.set_num_threads(64))
+        for _ in range(3):
+            mx.set_num_threads(1)
+            y = mx.linalg.inv(a)
+            signal.setitimer(signal.ITIMER_REAL, 0.02)
+            mx.eval(y)
+            assert mx.get_num_threads() == 64
+            np.testing.assert_allclose(np.array(y[::99]), np.linalg.inv(x[::99]), atol=1e-5)
+    """
+    run(program, 1)
+
+
 def test_ctrl_c_ends_a_script_that_computes_in_the_background() -> None:
     program = """
         compiled = mx.compile(slow)

@@ -89,6 +89,7 @@ int64_t ingot_fourier_lanes(int64_t most) {
 typedef struct {
     const ingot_fourier *call;
     const ingot_fourier_loops *loops;
+    int64_t threads;               /* for which there is scratch */
     int64_t rows, group;           /* in all, and those that a thread takes together */
     int64_t input, output;         /* numbers in a row, as on each side of the transform */
     int input_width, output_width; /* floats in a number */
@@ -211,7 +212,7 @@ static void fetch(const float *row, int64_t length) {
 static void transform_group(const Job *job, int64_t group, int thread) {
     const ingot_fourier *call = job->call;
     int64_t first = group * job->group, rows = smaller(job->group, job->rows - first);
-    float *parts = job->scratch + ingot_num_threads() * job->vectors, *staging;
+    float *parts = job->scratch + job->threads * job->vectors, *staging;
     const float *from[MAX_LANES];
     float *to[MAX_LANES], *copies[MAX_LANES], *results[MAX_LANES];
     parts += job->shares_rows ? 0 : thread * (job->parts + job->staging);
@@ -271,7 +272,7 @@ static bool run_groups(Job *job) {
     ingot_loop_body body = job->is_strided ? columns_groups_body : groups_body;
     if (!job->shares_rows) {
         int64_t grain = 1 + MIN_FOURIER_THREAD_WORK / (job->call->plan->length * job->group);
-        return ingot_interruptible_for(body, job, 0, groups, grain, grain * ingot_num_threads()) == groups;
+        return ingot_interruptible_for(body, job, 0, groups, grain, grain * job->threads) == groups;
     }
     ingot_start_polling();
     for (int64_t group = 0; group < groups; group++) {
@@ -291,6 +292,7 @@ bool ingot_transform(const ingot_fourier *call) {
     Job job = {
         .call = call,
         .loops = loops,
+        .threads = threads,
         .rows = call->before * call->behind,
         .group = call->behind == 1 && plan->is_split ? 1 : lanes,
         .input = from_real ? 2 * n : n + to_real,

@@ -63,10 +63,12 @@ int ingot_run_routine(const PyObject *routine, char *const *arguments) {
     char *slots[MAX_ROUTINE_SLOTS], scratch[STACK_SCRATCH + ALIGNMENT];
     Py_ssize_t count = self->argument_count;
     memcpy(slots, arguments, (size_t)count * sizeof *slots);
-    size_t size = (size_t)(self->shared_bytes + self->thread_bytes * ingot_num_threads());
+    int threads = ingot_num_threads(), pinned = ingot_pin_threads(threads);
+    size_t size = (size_t)(self->shared_bytes + self->thread_bytes * threads);
     bool is_small = size <= STACK_SCRATCH;
     char *block = is_small ? scratch + (ALIGNMENT - (uintptr_t)scratch % ALIGNMENT) : ingot_allocate(size);
     if (block == NULL) {
+        ingot_pin_threads(pinned);
         raise_no_memory();
         return ROUTINE_INTERRUPTED;
     }
@@ -77,6 +79,7 @@ int ingot_run_routine(const PyObject *routine, char *const *arguments) {
     int status = run_calls(self, &memory);
     if (!is_small)
         ingot_release(block, size);
+    ingot_pin_threads(pinned);
     return status;
 }
 

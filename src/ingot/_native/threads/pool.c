@@ -66,6 +66,7 @@ static long wanted_spin;
 static int machine_cpus;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Thread_local bool inside_loop;
+static _Thread_local int pinned_threads; /* 0: as many as wanted */
 
 /* ---- waiting ---- */
 
@@ -263,9 +264,19 @@ static void start(void) {
     pthread_atfork(NULL, NULL, after_fork_in_child);
 }
 
-int ingot_num_threads(void) {
+int ingot_wanted_threads(void) {
     pthread_once(&once, start);
     return atomic_load_explicit(&wanted_threads, memory_order_relaxed);
+}
+
+int ingot_num_threads(void) {
+    return pinned_threads > 0 ? pinned_threads : ingot_wanted_threads();
+}
+
+int ingot_pin_threads(int threads) {
+    int before = pinned_threads;
+    pinned_threads = threads;
+    return before;
 }
 
 void ingot_set_num_threads(int threads) {

@@ -21,7 +21,14 @@ void ingot_parallel_for(ingot_loop_body body, void *context, int64_t count, int6
 /* The same for begin <= i < end. */
 void ingot_parallel_range(ingot_loop_body body, void *context, int64_t begin, int64_t end, int64_t grain);
 
+/* The number of threads that loops of the calling thread use. */
 int ingot_num_threads(void);
+/* Fixes that number, for code that allocates memory for each thread: the setting may change while loops run, in another thread
+ * or in a signal handler. 0: the setting again. Returns the argument of the call before. */
+int ingot_pin_threads(int threads);
+
+/* The setting. */
+int ingot_wanted_threads(void);
 void ingot_set_num_threads(int threads); /* 1 to INGOT_MAXIMUM_THREADS */
 
 /* Called at process exit; later loops run on the calling thread alone. */

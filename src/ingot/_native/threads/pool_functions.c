@@ -8,7 +8,7 @@
 #include "threads/pool.h"
 
 static PyObject *get_num_threads(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)) {
-    return PyLong_FromLong(ingot_num_threads());
+    return PyLong_FromLong(ingot_wanted_threads());
 }
 
 static PyObject *set_num_threads(PyObject *Py_UNUSED(module), PyObject *number) {
@@ -21,7 +21,7 @@ static PyObject *set_num_threads(PyObject *Py_UNUSED(module), PyObject *number) 
                      INGOT_MAXIMUM_THREADS, number);
         return NULL;
     }
-    int old = ingot_num_threads();
+    int old = ingot_wanted_threads();
     ingot_set_num_threads((int)threads);
     return PyLong_FromLong(old);
 }
