@@ -47,8 +47,8 @@ def transformed(
     dtype = np.float32 if is_real and is_backward else np.complex64
     out = np.full((x.shape[0], size, x.shape[2]), np.nan, dtype)
     constants = np.float32(scale).tobytes()
-    places = ((0, 0, 0), (1, 0, 0), (2, 0, 0))
-    call = ("fourier", places, (x.shape[0], x.shape[2], int(is_backward)), plan)
+    operands = ((0, 0, 0), (1, 0, 0), (2, 0, 0))
+    call = ("fourier", operands, (x.shape[0], x.shape[2], int(is_backward)), plan)
     routine = _native.NativeRoutine((x.nbytes, out.nbytes), constants, 0, 0, False, (call,))
     assert routine.run((np.ascontiguousarray(x), out))
     return out

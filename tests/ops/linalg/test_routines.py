@@ -172,6 +172,8 @@ def test_memory_is_checked() -> None:
         NativeRoutine((8,), b"", 0, 0, False, (("finite", ((0, 9, 0),), (4, 2), None),))
     with pytest.raises(ValueError, match="address"):
         NativeRoutine((), b"", 0, 0, False, (("lapack", (), (1, 1, -1), 0),))
+    with pytest.raises(ValueError, match="no function of 7 operands"):
+        NativeRoutine((), b"", 0, 0, False, (("lapack", ((-1, 0, 0),) * 7, (1, 1, -1), 1),))
     routine = NativeRoutine((8,), b"", 0, 0, True, (("finite", ((0, 0, 0),), (4, 2), None),))
     assert routine.can_fail
     assert routine.run((np.ones(2, np.float32),))

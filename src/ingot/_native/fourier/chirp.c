@@ -92,13 +92,13 @@ static void multiply_some(void *context, int64_t begin, int64_t end, int Py_UNUS
 }
 
 /* numbers: the lengths of the axes around the rows; numbers in a row of input, as stored and as meant, and in a row of results,
- * zeros if there are more; the form of the input; whether results are real; places: input, results, the table */
+ * zeros if there are more; the form of the input; whether results are real; operands: input, results, the table */
 int ingot_call_chirp(const RoutineCall *call, const RoutineMemory *memory) {
     const int64_t *n = call->numbers;
     Chirp chirp = {
-        .from = (const float *)(void *)ingot_place(call, memory, 0),
-        .to = (float *)(void *)ingot_place(call, memory, 1),
-        .table = (const float *)(void *)ingot_place(call, memory, 2),
+        .from = (const float *)(void *)ingot_operand(call, memory, 0),
+        .to = (float *)(void *)ingot_operand(call, memory, 1),
+        .table = (const float *)(void *)ingot_operand(call, memory, 2),
         .behind = n[1],
         .stored = n[2],
         .length = n[3],

@@ -35,7 +35,7 @@ void *ingot_fourier_plan_of(PyObject *capsule) {
     return PyCapsule_GetPointer(capsule, PLAN);
 }
 
-/* Rows along the middle axis of three. numbers: the lengths of the other two, whether it is the inverse transform; places:
+/* Rows along the middle axis of three. numbers: the lengths of the other two, whether it is the inverse transform; operands:
  * numbers, results, a float that results are multiplied by */
 int ingot_call_fourier(const RoutineCall *call, const RoutineMemory *memory) {
     const ingot_fourier_plan *plan = call->address;
@@ -46,9 +46,9 @@ int ingot_call_fourier(const RoutineCall *call, const RoutineMemory *memory) {
                               : (backward ? FOURIER_BACKWARD : FOURIER_FORWARD),
         .before = call->numbers[0],
         .behind = call->numbers[1],
-        .from = (const float *)(void *)ingot_place(call, memory, 0),
-        .to = (float *)(void *)ingot_place(call, memory, 1),
-        .scale = *(const float *)(void *)ingot_place(call, memory, 2),
+        .from = (const float *)(void *)ingot_operand(call, memory, 0),
+        .to = (float *)(void *)ingot_operand(call, memory, 1),
+        .scale = *(const float *)(void *)ingot_operand(call, memory, 2),
     };
     return ingot_transform(&transform) ? ROUTINE_DONE : ROUTINE_INTERRUPTED;
 }

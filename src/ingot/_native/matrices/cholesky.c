@@ -55,8 +55,8 @@ static void factorize_some(void *context, int64_t begin, int64_t end, int thread
 int ingot_call_definite(const RoutineCall *call, const RoutineMemory *memory) {
     int64_t item = call->numbers[0], n = call->numbers[2], padded = (n + TILE - 1) / TILE * TILE;
     Factors f = {
-        .from = ingot_place(call, memory, 0),
-        .to = ingot_place(call, memory, 1),
+        .from = ingot_operand(call, memory, 0),
+        .to = ingot_operand(call, memory, 1),
         .count = call->numbers[1],
         .length = n,
         .padded = padded,

@@ -19,12 +19,12 @@
 enum { PARTIAL_SUMS = 8 };
 
 typedef enum { SOLVE, INVERT, SOLVE_LOWER, SOLVE_UPPER, DETERMINANTS, LOWER_FACTOR, UPPER_FACTOR, FACTORS } Task;
-enum { MATRIX, SIDES, RESULT, SECOND, PIVOTS, SCRATCH }; /* places; SECOND: logarithms, or positions of rows */
+enum { MATRIX, RHS, RESULT, SECOND, PIVOTS, SCRATCH }; /* operands; SECOND: logarithms, or positions of rows */
 
-INLINE double size_double(double x) {
+INLINE double magnitude_double(double x) {
     return fabs(x);
 }
-INLINE float size_float(float x) {
+INLINE float magnitude_float(float x) {
     return fabsf(x);
 }
 
@@ -53,19 +53,19 @@ INLINE double dot(const double *a, const double *b, int64_t length) {
     return sum;
 }
 
-/* Replaces the right sides by the solutions for a triangle, from the first row or from the last row on. */
-FOR_EACH_MACHINE static void substitute(const double *x, int64_t rows, double *sides, int64_t wide, bool is_lower) {
+/* Replaces the right-hand sides by the solutions for a triangle, from the first row or from the last row on. */
+FOR_EACH_MACHINE static void substitute(const double *x, int64_t rows, double *rhs, int64_t rhs_columns, bool is_lower) {
     for (int64_t i = 0; i < rows; i++) {
         int64_t k = is_lower ? i : rows - 1 - i, first = is_lower ? 0 : k + 1, known = is_lower ? k : i;
         const double *row = x + k * rows;
-        if (wide == 1) {
-            sides[k] = (sides[k] - dot(row + first, sides + first, known)) / row[k];
+        if (rhs_columns == 1) {
+            rhs[k] = (rhs[k] - dot(row + first, rhs + first, known)) / row[k];
             continue;
         }
         for (int64_t r = first; r < first + known; r++)
-            subtract_double(sides + k * wide, row[r], sides + r * wide, wide);
-        for (int64_t c = 0; c < wide; c++)
-            sides[k * wide + c] /= row[k];
+            subtract_double(rhs + k * rhs_columns, row[r], rhs + r * rhs_columns, rhs_columns);
+        for (int64_t c = 0; c < rhs_columns; c++)
+            rhs[k * rhs_columns + c] /= row[k];
     }
 }
 
@@ -87,7 +87,7 @@ typedef struct {
     const RoutineCall *call;
     const RoutineMemory *memory;
     Task task;
-    int64_t item, count, rows, columns, wide;
+    int64_t item, count, rows, columns, rhs_columns;
     atomic_bool failed;
 } Job;
 
@@ -116,7 +116,7 @@ static void transpose(double *x, int64_t rows) {
         }
 }
 
-static bool is_regular(const double *x, int64_t rows) {
+static bool is_nonsingular(const double *x, int64_t rows) {
     for (int64_t k = 0; k < rows; k++)
         if (x[k * (rows + 1)] == 0)
             return false;
@@ -124,18 +124,18 @@ static bool is_regular(const double *x, int64_t rows) {
 }
 
 /* Solutions for a matrix or a triangle of it; whether it is regular. */
-static bool solve(const Job *job, double *x, double *sides, const char *given, uint32_t *pivots) {
-    int64_t rows = job->rows, wide = job->wide;
+static bool solve(const Job *job, double *x, double *rhs, const char *given, uint32_t *pivots) {
+    int64_t rows = job->rows, rhs_columns = job->rhs_columns;
     if (given != NULL)
-        load_numbers(sides, given, rows * wide, job->item);
+        load_numbers(rhs, given, rows * rhs_columns, job->item);
     else
         for (int64_t r = 0; r < rows; r++)
-            for (int64_t c = 0; c < wide; c++)
-                sides[r * wide + c] = r == c;
+            for (int64_t c = 0; c < rhs_columns; c++)
+                rhs[r * rhs_columns + c] = r == c;
     bool is_lower = job->task == SOLVE_LOWER, is_triangle = is_lower || job->task == SOLVE_UPPER;
-    if (!(is_triangle ? is_regular(x, rows) : eliminate_double(x, rows, rows, sides, wide, pivots)))
+    if (!(is_triangle ? is_nonsingular(x, rows) : eliminate_double(x, rows, rows, rhs, rhs_columns, pivots)))
         return false;
-    substitute(x, rows, sides, wide, is_lower);
+    substitute(x, rows, rhs, rhs_columns, is_lower);
     return true;
 }
 
@@ -180,20 +180,20 @@ static void factorize(const Job *job, const char *from, char *to, uint32_t *pivo
 /* Whether it succeeded. */
 static bool process(const Job *job, int64_t i, int thread) {
     const RoutineCall *call = job->call;
-    const char *from = ingot_place_of(call, job->memory, MATRIX, i, thread);
-    char *to = ingot_place_of(call, job->memory, RESULT, i, thread);
-    char *second = ingot_place_of(call, job->memory, SECOND, i, thread);
-    uint32_t *pivots = (uint32_t *)(void *)ingot_place_of(call, job->memory, PIVOTS, i, thread);
+    const char *from = ingot_operand_of(call, job->memory, MATRIX, i, thread);
+    char *to = ingot_operand_of(call, job->memory, RESULT, i, thread);
+    char *second = ingot_operand_of(call, job->memory, SECOND, i, thread);
+    uint32_t *pivots = (uint32_t *)(void *)ingot_operand_of(call, job->memory, PIVOTS, i, thread);
     if (job->task == FACTORS) {
         factorize(job, from, to, pivots, (uint32_t *)(void *)second);
         return true;
     }
     int64_t elements = job->rows * job->rows;
-    double *x = (double *)(void *)ingot_place_of(call, job->memory, SCRATCH, i, thread), *sides = x + elements;
+    double *x = (double *)(void *)ingot_operand_of(call, job->memory, SCRATCH, i, thread), *rhs = x + elements;
     load_numbers(x, from, elements, job->item);
     switch (job->task) {
     case DETERMINANTS:
-        eliminate_double(x, job->rows, job->rows, sides, 0, pivots);
+        eliminate_double(x, job->rows, job->rows, rhs, 0, pivots);
         store_determinant(job, x, pivots, to, second);
         return true;
     case LOWER_FACTOR:
@@ -203,9 +203,9 @@ static bool process(const Job *job, int64_t i, int thread) {
         store_numbers(to, x, elements, job->item);
         return true;
     default:
-        if (!solve(job, x, sides, ingot_place_of(call, job->memory, SIDES, i, thread), pivots))
+        if (!solve(job, x, rhs, ingot_operand_of(call, job->memory, RHS, i, thread), pivots))
             return false;
-        store_numbers(to, sides, job->rows * job->wide, job->item);
+        store_numbers(to, rhs, job->rows * job->rhs_columns, job->item);
         return true;
     }
 }
@@ -217,7 +217,7 @@ static void process_some(void *context, int64_t begin, int64_t end, int thread) 
             atomic_store_explicit(&job->failed, true, memory_order_relaxed);
 }
 
-/* numbers: the task, bytes of an element, matrices, rows, columns, columns of the right sides */
+/* numbers: the task, bytes of an element, matrices, rows, columns, columns of the right-hand sides */
 int ingot_call_dense(const RoutineCall *call, const RoutineMemory *memory) {
     const int64_t *n = call->numbers;
     Job job = {.call = call,
@@ -227,12 +227,12 @@ int ingot_call_dense(const RoutineCall *call, const RoutineMemory *memory) {
                .count = n[2],
                .rows = n[3],
                .columns = n[4],
-               .wide = n[5]};
+               .rhs_columns = n[5]};
     atomic_init(&job.failed, false);
     if (job.count == 1) {
         return process(&job, 0, 0) ? ROUTINE_DONE : ROUTINE_FAILED;
     }
-    int64_t work = 1 + job.rows * job.columns * (job.columns + job.wide), grain = 1 + MIN_FACTORED_THREAD_WORK / work;
+    int64_t work = 1 + job.rows * job.columns * (job.columns + job.rhs_columns), grain = 1 + MIN_FACTORED_THREAD_WORK / work;
     if (ingot_interruptible_for(process_some, &job, 0, job.count, grain, grain * FIRST_BLOCK_GRAINS) < job.count)
         return ROUTINE_INTERRUPTED;
     return atomic_load(&job.failed) ? ROUTINE_FAILED : ROUTINE_DONE;

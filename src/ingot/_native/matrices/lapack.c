@@ -16,9 +16,6 @@ typedef struct {
 #define P void *
 static void call_function(void *function, int count, void **a) {
     switch (count) {
-    case 4:
-        ((void (*)(P, P, P, P))function)(a[0], a[1], a[2], a[3]);
-        break;
     case 5:
         ((void (*)(P, P, P, P, P))function)(a[0], a[1], a[2], a[3], a[4]);
         break;
@@ -42,22 +39,25 @@ static void call_function(void *function, int count, void **a) {
 }
 #undef P
 
+bool ingot_can_call(Py_ssize_t operands) {
+    return operands == 5 || operands == 6 || operands == 8 || operands == 9 || operands == 11 || operands == 14;
+}
+
 static void call_some(void *context, int64_t begin, int64_t end, int thread) {
     Calls *calls = context;
     const RoutineCall *call = calls->call;
     int64_t info = call->numbers[2];
     for (int64_t i = begin; i < end; i++) {
-        void *addresses[MAX_ROUTINE_PLACES] = {NULL};
-        for (int k = 0; k < call->place_count; k++)
-            addresses[k] = ingot_place_of(call, calls->memory, k, i, thread);
-        call_function(call->address, call->place_count, addresses);
+        void *addresses[MAX_ROUTINE_OPERANDS] = {NULL};
+        for (int k = 0; k < call->operand_count; k++)
+            addresses[k] = ingot_operand_of(call, calls->memory, k, i, thread);
+        call_function(call->address, call->operand_count, addresses);
         if (info >= 0 && *(int *)addresses[info] != 0)
             atomic_store_explicit(&calls->failed, true, memory_order_relaxed);
     }
 }
 
-/* numbers: matrices; the work for each, 0 if threads of the library share it; the place of the number that tells of failures,
- * or -1 */
+/* numbers: matrices; the work for each, or 0 if threads of the library share it; which operand is the error code, or -1 */
 int ingot_call_lapack(const RoutineCall *call, const RoutineMemory *memory) {
     int64_t count = call->numbers[0], work = call->numbers[1];
     Calls calls = {.call = call, .memory = memory};
@@ -70,17 +70,17 @@ int ingot_call_lapack(const RoutineCall *call, const RoutineMemory *memory) {
 }
 
 /* Converts LAPACK's 1-based pivots to 0-based ones, and finds the position of each row after all exchanges.
- * numbers: matrices, pivots of each, rows of each; places: LAPACK's pivots, pivots, positions */
+ * numbers: matrices, pivots of each, rows of each; operands: LAPACK's pivots, pivots, positions */
 int ingot_call_positions(const RoutineCall *call, const RoutineMemory *memory) {
     int64_t rank = call->numbers[1], rows = call->numbers[2];
     for (int64_t i = 0; i < call->numbers[0]; i++) {
-        const int *found = (const int *)(void *)ingot_place_of(call, memory, 0, i, 0);
-        uint32_t *pivots = (uint32_t *)(void *)ingot_place_of(call, memory, 1, i, 0);
+        const int *found = (const int *)(void *)ingot_operand_of(call, memory, 0, i, 0);
+        uint32_t *pivots = (uint32_t *)(void *)ingot_operand_of(call, memory, 1, i, 0);
         for (int64_t k = 0; k < rank; k++) {
             bool is_row = found[k] > k && found[k] <= rows; /* among NaN, no element is the largest */
             pivots[k] = is_row ? (uint32_t)(found[k] - 1) : (uint32_t)k;
         }
-        ingot_set_positions(pivots, rank, (uint32_t *)(void *)ingot_place_of(call, memory, 2, i, 0), rows);
+        ingot_set_positions(pivots, rank, (uint32_t *)(void *)ingot_operand_of(call, memory, 2, i, 0), rows);
     }
     return ROUTINE_DONE;
 }

@@ -23,25 +23,25 @@ typedef enum { FACTORS, SOLUTIONS, DETERMINANTS } Result;
 
 typedef struct {
     Result result;
-    const char *from, *sides; /* sides: of equations; NULL: unit matrices */
-    char *to, *logarithms;    /* logarithms: of determinants, whose signs are in `to`; NULL: not wanted */
+    const char *from, *rhs; /* rhs: of equations; NULL: unit matrices */
+    char *to, *logarithms;  /* logarithms: of determinants, whose signs are in `to`; NULL: not wanted */
     uint32_t *pivots, *positions;
-    int64_t count, rows, columns, wide; /* wide: columns of the right sides */
-    int64_t lanes, stride;              /* stride: of rows in the lanes */
+    int64_t count, rows, columns, rhs_columns; /* rhs_columns: columns of the right-hand sides */
+    int64_t lanes, stride;                     /* stride: of rows in the lanes */
     char *scratch;
     size_t scratch_size; /* of each thread */
     atomic_bool singular;
 } Systems;
 
 #define NUMBER float
-#define PLACE int32_t
+#define INTEGER int32_t
 #define MAGNITUDE INT32_MAX
 #define NAME(name) name##_float
 #undef LANES
 #include "matrices/lu_loop.h"
 
 #define NUMBER double
-#define PLACE int64_t
+#define INTEGER int64_t
 #define MAGNITUDE INT64_MAX
 #define NAME(name) name##_double
 #include "matrices/lu_loop.h"
@@ -51,33 +51,33 @@ static void process_some(void *context, int64_t begin, int64_t end, int thread) 
     char *scratch = s->scratch + (size_t)thread * s->scratch_size;
     for (int64_t block = begin; block < end; block++) {
         int64_t first = block * s->lanes, count = s->count - first < s->lanes ? s->count - first : s->lanes;
-        bool is_regular = s->lanes == 64 / (int64_t)sizeof(float) ? process_matrices_float(s, first, count, scratch)
-                                                                  : process_matrices_double(s, first, count, scratch);
-        if (!is_regular)
+        bool is_nonsingular = s->lanes == 64 / (int64_t)sizeof(float) ? process_matrices_float(s, first, count, scratch)
+                                                                      : process_matrices_double(s, first, count, scratch);
+        if (!is_nonsingular)
             atomic_store_explicit(&s->singular, true, memory_order_relaxed);
     }
 }
 
-enum { FROM, SIDES, TO, LOGARITHMS, PIVOTS, POSITIONS }; /* places */
+enum { FROM, RHS, TO, LOGARITHMS, PIVOTS, POSITIONS }; /* operands */
 
-/* numbers: the result, bytes of an element, matrices, rows, columns, columns of the right sides */
+/* numbers: the result, bytes of an element, matrices, rows, columns, columns of the right-hand sides */
 int ingot_call_lanes(const RoutineCall *call, const RoutineMemory *memory) {
     const int64_t *n = call->numbers;
     Systems s = {
         .result = (Result)n[0],
-        .from = ingot_place(call, memory, FROM),
-        .sides = ingot_place(call, memory, SIDES),
-        .to = ingot_place(call, memory, TO),
-        .logarithms = ingot_place(call, memory, LOGARITHMS),
-        .pivots = (uint32_t *)(void *)ingot_place(call, memory, PIVOTS),
-        .positions = (uint32_t *)(void *)ingot_place(call, memory, POSITIONS),
+        .from = ingot_operand(call, memory, FROM),
+        .rhs = ingot_operand(call, memory, RHS),
+        .to = ingot_operand(call, memory, TO),
+        .logarithms = ingot_operand(call, memory, LOGARITHMS),
+        .pivots = (uint32_t *)(void *)ingot_operand(call, memory, PIVOTS),
+        .positions = (uint32_t *)(void *)ingot_operand(call, memory, POSITIONS),
         .count = n[2],
         .rows = n[3],
         .columns = n[4],
-        .wide = n[5],
+        .rhs_columns = n[5],
         .lanes = 64 / n[1],
     };
-    int64_t width = s.columns + s.wide;
+    int64_t width = s.columns + s.rhs_columns;
     s.stride = width | 1; /* columns whose elements are an even number of cache lines apart share few sets of L1 */
     s.scratch_size = (size_t)(s.rows * (s.stride + 2) + s.columns) * 64;
     atomic_init(&s.singular, false);

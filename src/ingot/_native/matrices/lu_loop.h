@@ -1,25 +1,25 @@
-/* LU factors with partial pivoting, of as many matrices as a vector has lanes. lu.c includes this for each NUMBER, with PLACE
+/* LU factors with partial pivoting, of as many matrices as a vector has lanes. lu.c includes this for each NUMBER, with INTEGER
  * for integers of its size, MAGNITUDE for the bits besides the sign, and NAME(x) to make names unique.
  *
  * Each matrix is in one lane, so that all arithmetic is vectorised for matrices of any size. Lanes exchange different rows: the
  * masks of a row say which lanes exchange it with the pivot's. */
 #define Lanes NAME(Lanes)
-#define Places NAME(Places)
+#define Integers NAME(Integers)
 #define Block NAME(Block)
 #define LANES ((int64_t)(64 / sizeof(NUMBER)))
-#define SELECT(mask, yes, no) ((Lanes)(((mask) & (Places)(yes)) | (~(mask) & (Places)(no))))
+#define SELECT(mask, yes, no) ((Lanes)(((mask) & (Integers)(yes)) | (~(mask) & (Integers)(no))))
 
 typedef NUMBER Lanes __attribute__((vector_size(64)));
-typedef PLACE Places __attribute__((vector_size(64)));
+typedef INTEGER Integers __attribute__((vector_size(64)));
 
-/* The matrices in the lanes, with their right sides behind the columns, and what the elimination finds. */
+/* The matrices in the lanes, with their right-hand sides behind the columns, and what the elimination finds. */
 typedef struct {
     Lanes *x;
-    int64_t rows, columns, width; /* width: with the right sides */
+    int64_t rows, columns, width; /* width: with the right-hand sides */
     int64_t stride;               /* of rows */
     Lanes *multipliers;           /* by row */
-    Places *masks;                /* by row */
-    Places *pivots;               /* by column */
+    Integers *masks;              /* by row */
+    Integers *pivots;             /* by column */
 } Block;
 
 /* Exchanges rows of some columns; with `eliminate`, subtracts multiples of the pivot's row from those below. */
@@ -30,7 +30,7 @@ INLINE void NAME(update_columns)(const Block *b, int64_t k, int64_t column, int 
     const Lanes *from = top;
     for (int64_t r = k + 1; r < b->rows; r++) {
         from += b->stride;
-        Places mask = b->masks[r];
+        Integers mask = b->masks[r];
 #pragma GCC unroll 4
         for (int c = 0; c < width; c++)
             pivot[c] = SELECT(mask, from[c], pivot[c]);
@@ -40,7 +40,7 @@ INLINE void NAME(update_columns)(const Block *b, int64_t k, int64_t column, int 
     Lanes *row = top;
     for (int64_t r = k + 1; r < b->rows; r++) {
         row += b->stride;
-        Places mask = b->masks[r];
+        Integers mask = b->masks[r];
 #pragma GCC unroll 4
         for (int c = 0; c < width; c++) {
             Lanes element = SELECT(mask, before[c], row[c]);
@@ -59,28 +59,28 @@ INLINE void NAME(update_range)(const Block *b, int64_t k, int64_t begin, int64_t
 
 /* Chooses the first largest element of a column as LAPACK does: NaN is not larger than anything. */
 INLINE void NAME(choose_pivot)(const Block *b, int64_t k) {
-    Lanes largest = (Lanes)((Places)b->x[k * b->stride + k] & MAGNITUDE);
-    Places place = (Places){0} + (PLACE)k;
+    Lanes largest = (Lanes)((Integers)b->x[k * b->stride + k] & MAGNITUDE);
+    Integers pivot = (Integers){0} + (INTEGER)k;
     for (int64_t r = k + 1; r < b->rows; r++) {
-        Lanes size = (Lanes)((Places)b->x[r * b->stride + k] & MAGNITUDE);
-        Places is_larger = (Places)(size > largest);
+        Lanes size = (Lanes)((Integers)b->x[r * b->stride + k] & MAGNITUDE);
+        Integers is_larger = (Integers)(size > largest);
         largest = SELECT(is_larger, size, largest);
-        place = (is_larger & (PLACE)r) | (~is_larger & place);
+        pivot = (is_larger & (INTEGER)r) | (~is_larger & pivot);
     }
-    b->pivots[k] = place;
+    b->pivots[k] = pivot;
     for (int64_t r = k + 1; r < b->rows; r++)
-        b->masks[r] = (Places)(place == (PLACE)r);
+        b->masks[r] = (Integers)(pivot == (INTEGER)r);
 }
 
-/* Factorises in place and applies the exchanges and the lower triangle's inverse to the right sides. Whether no pivot is zero.
- * Without `whole`, rows of the lower triangle are not exchanged. */
+/* Factorises in place and applies the exchanges and the lower triangle's inverse to the right-hand sides. Whether no pivot is
+ * zero. Without `whole`, rows of the lower triangle are not exchanged. */
 FOR_EACH_MACHINE static bool NAME(eliminate)(const Block *b, bool whole) {
-    Places zeros = {0};
+    Integers zeros = {0};
     for (int64_t k = 0; k < b->rows && k < b->columns; k++) {
         NAME(choose_pivot)(b, k);
         NAME(update_columns)(b, k, k, 1, false);
         Lanes pivot = b->x[k * b->stride + k];
-        Places is_zero = (Places)(pivot == 0);
+        Integers is_zero = (Integers)(pivot == 0);
         zeros |= is_zero;
         pivot = SELECT(is_zero, (Lanes){0} + 1, pivot); /* the column remains as it is */
         for (int64_t r = k + 1; r < b->rows; r++)       /* the inverse of a subnormal number would be infinite */
@@ -89,7 +89,7 @@ FOR_EACH_MACHINE static bool NAME(eliminate)(const Block *b, bool whole) {
         if (whole)
             NAME(update_range)(b, k, 0, k, false);
     }
-    PLACE any = 0;
+    INTEGER any = 0;
     for (int64_t lane = 0; lane < LANES; lane++)
         any |= zeros[lane];
     return any == 0;
@@ -109,7 +109,7 @@ INLINE void NAME(substitute_columns)(const Block *b, int64_t column, int width) 
     }
 }
 
-/* Applies the inverse of the upper triangle to the right sides. */
+/* Applies the inverse of the upper triangle to the right-hand sides. */
 FOR_EACH_MACHINE static void NAME(substitute)(const Block *b) {
     int64_t column = b->columns;
     for (; column + TILE <= b->width; column += TILE)
@@ -165,21 +165,21 @@ static void NAME(store_determinants)(const Block *b, const Systems *s, int64_t f
 
 /* Processes up to LANES matrices. Whether none is found to be singular. */
 static bool NAME(process_matrices)(const Systems *s, int64_t first, int64_t count, char *scratch) {
-    int64_t elements = s->rows * s->columns, width = s->wide;
+    int64_t elements = s->rows * s->columns, width = s->rhs_columns;
     Lanes *vectors = (Lanes *)scratch;
     Block b = {.x = vectors, .rows = s->rows, .columns = s->columns, .width = s->columns + width, .stride = s->stride};
     b.multipliers = vectors + b.rows * b.stride;
-    b.masks = (Places *)(b.multipliers + b.rows);
+    b.masks = (Integers *)(b.multipliers + b.rows);
     b.pivots = b.masks + b.rows;
     NAME(load_lanes)(&b, 0, b.columns, (const NUMBER *)s->from + first * elements, count);
-    if (s->sides != NULL)
-        NAME(load_lanes)(&b, b.columns, width, (const NUMBER *)s->sides + first * b.rows * width, count);
+    if (s->rhs != NULL)
+        NAME(load_lanes)(&b, b.columns, width, (const NUMBER *)s->rhs + first * b.rows * width, count);
     else
         for (int64_t r = 0; r < b.rows; r++)
             for (int64_t c = 0; c < width; c++)
                 b.x[r * b.stride + b.columns + c] = (Lanes){0} + (NUMBER)(r == c);
-    bool is_regular = NAME(eliminate)(&b, s->result == FACTORS);
-    if (s->result == SOLUTIONS && is_regular) {
+    bool is_nonsingular = NAME(eliminate)(&b, s->result == FACTORS);
+    if (s->result == SOLUTIONS && is_nonsingular) {
         NAME(substitute)(&b);
         NAME(store_lanes)(&b, b.columns, width, (NUMBER *)s->to + first * b.rows * width, count);
     } else if (s->result == FACTORS) {
@@ -187,15 +187,15 @@ static bool NAME(process_matrices)(const Systems *s, int64_t first, int64_t coun
         NAME(store_pivots)(&b, s, first, count);
     } else if (s->result == DETERMINANTS)
         NAME(store_determinants)(&b, s, first, count);
-    return is_regular;
+    return is_nonsingular;
 }
 
 #undef Lanes
-#undef Places
+#undef Integers
 #undef Block
 #undef LANES
 #undef SELECT
 #undef NUMBER
-#undef PLACE
+#undef INTEGER
 #undef MAGNITUDE
 #undef NAME

@@ -46,8 +46,8 @@ int ingot_call_copy(const RoutineCall *call, const RoutineMemory *memory) {
     bool is_contiguous =
         n[8] == WHOLE && n[5] == item && n[7] == item && (rows == 1 || (n[4] == columns * item && n[6] == n[4]));
     for (int64_t i = 0; i < count; i++) {
-        Copy copy = {.from = ingot_place_of(call, memory, 0, i, 0),
-                     .to = ingot_place_of(call, memory, 1, i, 0),
+        Copy copy = {.from = ingot_operand_of(call, memory, 0, i, 0),
+                     .to = ingot_operand_of(call, memory, 1, i, 0),
                      .from_row = n[4],
                      .from_column = n[5],
                      .to_row = n[6],
@@ -65,7 +65,7 @@ int ingot_call_copy(const RoutineCall *call, const RoutineMemory *memory) {
 int ingot_call_unit(const RoutineCall *call, const RoutineMemory *memory) {
     int64_t item = call->numbers[0], rows = call->numbers[2];
     for (int64_t i = 0; i < call->numbers[1]; i++) {
-        char *to = ingot_place_of(call, memory, 0, i, 0);
+        char *to = ingot_operand_of(call, memory, 0, i, 0);
         memset(to, 0, (size_t)(rows * rows * item));
         for (int64_t r = 0; r < rows; r++, to += (rows + 1) * item) {
             if (item == 4)
@@ -79,8 +79,8 @@ int ingot_call_unit(const RoutineCall *call, const RoutineMemory *memory) {
 
 /* numbers: whether float32 becomes float64 or the opposite, elements */
 int ingot_call_convert(const RoutineCall *call, const RoutineMemory *memory) {
-    const char *from = ingot_place(call, memory, 0);
-    char *to = ingot_place(call, memory, 1);
+    const char *from = ingot_operand(call, memory, 0);
+    char *to = ingot_operand(call, memory, 1);
     for (int64_t i = 0; i < call->numbers[1]; i++) {
         if (call->numbers[0])
             ((double *)(void *)to)[i] = (double)((const float *)(const void *)from)[i];
@@ -92,7 +92,7 @@ int ingot_call_convert(const RoutineCall *call, const RoutineMemory *memory) {
 
 /* numbers: bytes of an element, elements. Fails if one is NaN or infinite. */
 int ingot_call_finite(const RoutineCall *call, const RoutineMemory *memory) {
-    const char *from = ingot_place(call, memory, 0);
+    const char *from = ingot_operand(call, memory, 0);
     bool is_finite = true;
     for (int64_t i = 0; i < call->numbers[1]; i++) {
         if (call->numbers[0] == 4) /* the difference is NaN for both */
@@ -104,15 +104,16 @@ int ingot_call_finite(const RoutineCall *call, const RoutineMemory *memory) {
 }
 
 /* numbers: bytes of an element, matrices, rows. Fails if an element of a diagonal is zero. */
-int ingot_call_regular(const RoutineCall *call, const RoutineMemory *memory) {
+int ingot_call_nonsingular(const RoutineCall *call, const RoutineMemory *memory) {
     int64_t item = call->numbers[0], count = call->numbers[1], rows = call->numbers[2];
-    bool is_regular = true;
+    bool is_nonsingular = true;
     for (int64_t i = 0; i < count; i++) {
-        const char *matrix = ingot_place_of(call, memory, 0, i, 0);
+        const char *matrix = ingot_operand_of(call, memory, 0, i, 0);
         for (int64_t r = 0; r < rows; r++) {
             const char *element = matrix + r * (rows + 1) * item;
-            is_regular &= item == 4 ? *(const float *)(const void *)element != 0 : *(const double *)(const void *)element != 0;
+            is_nonsingular &=
+                item == 4 ? *(const float *)(const void *)element != 0 : *(const double *)(const void *)element != 0;
         }
     }
-    return is_regular ? ROUTINE_DONE : ROUTINE_FAILED;
+    return is_nonsingular ? ROUTINE_DONE : ROUTINE_FAILED;
 }

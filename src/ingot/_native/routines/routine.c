@@ -8,21 +8,28 @@
 
 enum { MAX_ROUTINE_SLOTS = 16, STACK_SCRATCH = 16 << 10, ALIGNMENT = 64 };
 
-typedef enum { NOTHING, ADDRESS, PLAN } Kind; /* of what a call holds besides places and numbers */
+typedef enum { NOTHING, ADDRESS, PLAN } Kind; /* of what a call takes besides operands and numbers */
 
 static const struct {
     const char *name;
     int (*run)(const RoutineCall *, const RoutineMemory *);
-    int places, numbers; /* places: -1: any number */
+    int operands, numbers; /* operands: -1: any number */
     Kind kind;
 } known_calls[] = {
-    {"copy", ingot_call_copy, 2, 9, NOTHING},       {"unit", ingot_call_unit, 1, 3, NOTHING},
-    {"convert", ingot_call_convert, 2, 2, NOTHING}, {"finite", ingot_call_finite, 1, 2, NOTHING},
-    {"regular", ingot_call_regular, 1, 3, NOTHING}, {"dense", ingot_call_dense, 6, 6, NOTHING},
-    {"lanes", ingot_call_lanes, 6, 6, NOTHING},     {"definite", ingot_call_definite, 2, 4, NOTHING},
-    {"lapack", ingot_call_lapack, -1, 3, ADDRESS},  {"positions", ingot_call_positions, 3, 3, NOTHING},
-    {"fourier", ingot_call_fourier, 3, 3, PLAN},    {"chirp", ingot_call_chirp, 3, 7, NOTHING},
-    {"scan", ingot_call_scan, 3, 7, NOTHING},       {"sort", ingot_call_sort, 2, 5, NOTHING},
+    {"copy", ingot_call_copy, 2, 9, NOTHING},
+    {"unit", ingot_call_unit, 1, 3, NOTHING},
+    {"convert", ingot_call_convert, 2, 2, NOTHING},
+    {"finite", ingot_call_finite, 1, 2, NOTHING},
+    {"nonsingular", ingot_call_nonsingular, 1, 3, NOTHING},
+    {"dense", ingot_call_dense, 6, 6, NOTHING},
+    {"lanes", ingot_call_lanes, 6, 6, NOTHING},
+    {"definite", ingot_call_definite, 2, 4, NOTHING},
+    {"lapack", ingot_call_lapack, -1, 3, ADDRESS},
+    {"positions", ingot_call_positions, 3, 3, NOTHING},
+    {"fourier", ingot_call_fourier, 3, 3, PLAN},
+    {"chirp", ingot_call_chirp, 3, 7, NOTHING},
+    {"scan", ingot_call_scan, 3, 7, NOTHING},
+    {"sort", ingot_call_sort, 2, 5, NOTHING},
     {"search", ingot_call_search, 3, 5, NOTHING},
 };
 
@@ -85,32 +92,32 @@ int ingot_run_routine(const PyObject *routine, char *const *arguments) {
 
 /* ---- construction ---- */
 
-/* Whether a place is inside its memory; steps are the business of those who build routines. */
-static bool is_inside(const Routine *self, const RoutinePlace *place) {
-    if (place->slot == -1)
+/* Whether an operand begins inside its memory. Strides are not checked. */
+static bool is_inside(const Routine *self, const RoutineOperand *operand) {
+    if (operand->slot == -1)
         return true;
-    Py_ssize_t beyond = place->slot - self->argument_count;
+    Py_ssize_t beyond = operand->slot - self->argument_count;
     int64_t sizes[] = {PyBytes_GET_SIZE(self->constants), self->shared_bytes, self->thread_bytes};
-    if (place->slot < -1 || beyond > 2 || place->offset < 0)
+    if (operand->slot < -1 || beyond > 2 || operand->offset < 0)
         return false;
-    return place->offset <= (beyond < 0 ? self->argument_bytes[place->slot] : sizes[beyond]);
+    return operand->offset <= (beyond < 0 ? self->argument_bytes[operand->slot] : sizes[beyond]);
 }
 
-static int read_places(const Routine *self, PyObject *tuple, RoutineCall *call) {
+static int read_operands(const Routine *self, PyObject *tuple, RoutineCall *call) {
     Py_ssize_t count = PyTuple_GET_SIZE(tuple);
-    bool fits = count <= MAX_ROUTINE_PLACES;
-    call->place_count = fits ? (int)count : 0;
-    for (int i = 0; fits && i < call->place_count; i++) {
-        RoutinePlace *place = &call->places[i];
-        long long offset, step;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(tuple, i), "iLL", &place->slot, &offset, &step))
+    bool fits = count <= MAX_ROUTINE_OPERANDS;
+    call->operand_count = fits ? (int)count : 0;
+    for (int i = 0; fits && i < call->operand_count; i++) {
+        RoutineOperand *operand = &call->operands[i];
+        long long offset, stride;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(tuple, i), "iLL", &operand->slot, &offset, &stride))
             return -1;
-        place->offset = offset;
-        place->step = step;
-        fits = is_inside(self, place);
+        operand->offset = offset;
+        operand->stride = stride;
+        fits = is_inside(self, operand);
     }
     if (!fits)
-        PyErr_SetString(PyExc_ValueError, "a call of a routine has places outside of its memory, or too many.");
+        PyErr_SetString(PyExc_ValueError, "a call of a routine has too many operands, or one outside its memory.");
     return fits ? 0 : -1;
 }
 
@@ -123,32 +130,37 @@ static int read_numbers(PyObject *tuple, RoutineCall *call) {
     return 0;
 }
 
-/* Reads (name, places, numbers, an address or the plan of a Fourier transform). */
+/* Reads (name, operands, numbers, an address or the plan of a Fourier transform). */
 static int read_call(const Routine *self, PyObject *tuple, RoutineCall *call) {
     const char *name;
-    PyObject *places, *numbers, *held;
-    if (!PyArg_ParseTuple(tuple, "sO!O!O", &name, &PyTuple_Type, &places, &PyTuple_Type, &numbers, &held))
+    PyObject *operands, *numbers, *owner;
+    if (!PyArg_ParseTuple(tuple, "sO!O!O", &name, &PyTuple_Type, &operands, &PyTuple_Type, &numbers, &owner))
         return -1;
     size_t i = 0;
     while (i < Py_ARRAY_LENGTH(known_calls) && strcmp(known_calls[i].name, name) != 0)
         i++;
     if (i == Py_ARRAY_LENGTH(known_calls) || PyTuple_GET_SIZE(numbers) != known_calls[i].numbers ||
-        (known_calls[i].places >= 0 && PyTuple_GET_SIZE(places) != known_calls[i].places)) {
-        PyErr_Format(PyExc_ValueError, "routines have no call %s with so many places and numbers.", name);
+        (known_calls[i].operands >= 0 && PyTuple_GET_SIZE(operands) != known_calls[i].operands)) {
+        PyErr_Format(PyExc_ValueError, "routines have no call %s with %zd operands and %zd numbers.", name,
+                     PyTuple_GET_SIZE(operands), PyTuple_GET_SIZE(numbers));
         return -1;
     }
     call->run = known_calls[i].run;
     if (known_calls[i].kind == ADDRESS)
-        call->address = PyLong_AsVoidPtr(held);
+        call->address = PyLong_AsVoidPtr(owner);
     else if (known_calls[i].kind == PLAN)
-        call->address = ingot_fourier_plan_of(held);
+        call->address = ingot_fourier_plan_of(owner);
     if (known_calls[i].kind != NOTHING && call->address == NULL) {
         if (!PyErr_Occurred())
             PyErr_Format(PyExc_ValueError, "the call %s of a routine needs an address.", name);
         return -1;
     }
-    call->held = Py_NewRef(held);
-    return read_places(self, places, call) < 0 ? -1 : read_numbers(numbers, call);
+    if (known_calls[i].kind == ADDRESS && !ingot_can_call(PyTuple_GET_SIZE(operands))) {
+        PyErr_Format(PyExc_ValueError, "routines call no function of %zd operands.", PyTuple_GET_SIZE(operands));
+        return -1;
+    }
+    call->owner = Py_NewRef(owner);
+    return read_operands(self, operands, call) < 0 ? -1 : read_numbers(numbers, call);
 }
 
 static int read_routine(Routine *self, PyObject *sizes, PyObject *calls) {
@@ -199,7 +211,7 @@ static PyObject *routine_new(PyTypeObject *type, PyObject *arguments, PyObject *
 
 static void routine_dealloc(Routine *self) {
     for (Py_ssize_t i = 0; i < self->call_count; i++)
-        Py_XDECREF(self->calls[i].held);
+        Py_XDECREF(self->calls[i].owner);
     PyMem_Free(self->calls);
     PyMem_Free(self->argument_bytes);
     Py_XDECREF(self->constants);
@@ -244,7 +256,7 @@ static PyType_Slot slots[] = {
     {Py_tp_members, members},
     {Py_tp_dealloc, routine_dealloc},
     {Py_tp_doc, "NativeRoutine(argument_bytes, constants, shared_bytes, thread_bytes, can_fail, calls): calls are "
-                "(name, places, numbers, address or plan), places are (slot, offset, step)."},
+                "(name, operands, numbers, address or plan), operands are (slot, offset, stride)."},
     {0, NULL},
 };
 

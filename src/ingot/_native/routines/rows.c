@@ -30,7 +30,7 @@ static void set_first(const ingot_rows *rows, int64_t before, int64_t behind, co
 }
 
 /* numbers: the dtype, the kind, the three lengths, whether rows begin at their ends, whether an element is part of its own
- * result; places: elements, results, the result of no elements */
+ * result; operands: elements, results, the result of no elements */
 int ingot_call_scan(const RoutineCall *call, const RoutineMemory *memory) {
     const int64_t *n = call->numbers;
     int64_t item = dtype_table[n[0]]->itemsize;
@@ -40,15 +40,15 @@ int ingot_call_scan(const RoutineCall *call, const RoutineMemory *memory) {
         .before = n[2],
         .length = n[3],
         .behind = n[4],
-        .elements = contiguous_rows(ingot_place(call, memory, 0), n[3], n[4], item),
-        .results = contiguous_rows(ingot_place(call, memory, 1), n[3], n[4], item),
+        .elements = contiguous_rows(ingot_operand(call, memory, 0), n[3], n[4], item),
+        .results = contiguous_rows(ingot_operand(call, memory, 1), n[3], n[4], item),
     };
     if (n[5]) {
         reverse_rows(&scan.elements, n[3]);
         reverse_rows(&scan.results, n[3]);
     }
     if (!n[6]) {
-        set_first(&scan.results, n[2], n[4], ingot_place(call, memory, 2), item);
+        set_first(&scan.results, n[2], n[4], ingot_operand(call, memory, 2), item);
         scan.results.data += scan.results.strides[1];
         scan.length--;
     }
@@ -64,8 +64,8 @@ int ingot_call_sort(const RoutineCall *call, const RoutineMemory *memory) {
         .before = n[1],
         .length = n[2],
         .behind = n[3],
-        .elements = contiguous_rows(ingot_place(call, memory, 0), n[2], n[3], item),
-        .results = contiguous_rows(ingot_place(call, memory, 1), n[2], n[3], result),
+        .elements = contiguous_rows(ingot_operand(call, memory, 0), n[2], n[3], item),
+        .results = contiguous_rows(ingot_operand(call, memory, 1), n[2], n[3], result),
         .positions = n[4] != 0,
     };
     return ingot_sort_rows(&sorting) ? ROUTINE_DONE : ROUTINE_INTERRUPTED;
@@ -126,9 +126,9 @@ static void search_some(void *context, int64_t begin, int64_t end, int Py_UNUSED
 int ingot_call_search(const RoutineCall *call, const RoutineMemory *memory) {
     const int64_t *n = call->numbers;
     Search search = {
-        .sequences = ingot_place(call, memory, 0),
-        .values = ingot_place(call, memory, 1),
-        .results = (uint32_t *)(void *)ingot_place(call, memory, 2),
+        .sequences = ingot_operand(call, memory, 0),
+        .values = ingot_operand(call, memory, 1),
+        .results = (uint32_t *)(void *)ingot_operand(call, memory, 2),
         .dtype = (int)n[0],
         .length = n[2],
         .count = n[3],

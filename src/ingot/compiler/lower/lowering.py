@@ -454,9 +454,9 @@ class _Lowering:
         results = self.kernel_results[step] = self._results(step)
         for each in results:
             self._there(each, Block("result", each.nbytes, each))
-        places = tuple([self.locations[each] for each in results])
+        located = tuple([self.locations[each] for each in results])
         native = self.routines[step].native
-        made = RunRoutine([step], native, self._contiguous_operands(step), places)
+        made = RunRoutine([step], native, self._contiguous_operands(step), located)
         self.instructions.append(made)
 
     def _contiguous_operands(self, step: Step) -> tuple[Location, ...]:

@@ -1,9 +1,9 @@
 """Routines: ops as sequences of native calls, which compiled programs run without Python.
 
 An op's `routine` builds one for the shapes and dtypes of its inputs: calls of C functions, and of
-LAPACK by address, on its operands and results, on constants, on memory that calls share, and on
-memory that each thread has. `_native/routines/routine.h` says what a call takes. A routine may
-fail, for instance because a matrix is singular: then `evaluate` decides what happens.
+LAPACK by address, on its inputs and results, constants, scratch memory that calls share, and
+scratch memory of each thread. The table in `_native/routines/routine.c` lists the calls. A routine
+may fail, for instance because a matrix is singular: then `evaluate` decides what happens.
 """
 
 from __future__ import annotations
@@ -18,22 +18,24 @@ from ingot._native import NativeRoutine
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.shape import size_of
 
-__all__ = ["NOWHERE", "Place", "Routine", "RoutineBuilder", "Spec", "computed", "routine_of"]
+__all__ = ["NO_OPERAND", "Operand", "Routine", "RoutineBuilder", "Spec", "computed", "routine_of"]
 
 Spec = tuple[tuple[int, ...], np.dtype[Any]]  # the shape and the dtype of an array
 MAX_ROUTINES = 128  # that are kept, with their tables and constants
 _ALIGNMENT = 64
 
 
-class Place(NamedTuple):
-    """An offset in the memory of a slot, and the bytes from matrix to matrix of a stack."""
+class Operand(NamedTuple):
+    """An operand of a call: an offset in the memory of a slot, and the stride from matrix to matrix
+    of a stack, in bytes.
+    """
 
     slot: int
     offset: int = 0
-    step: int = 0
+    stride: int = 0
 
 
-NOWHERE = Place(-1)
+NO_OPERAND = Operand(-1)
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,8 @@ class Routine:
     def run(self, *inputs: np.ndarray) -> list[np.ndarray] | None:
         """The results for arrays; None if it failed."""
         results = [np.empty(shape, dtype) for shape, dtype in self.results]
-        operands = [np.asarray(x, order="C") for x in inputs]
-        return results if self.native.run((*operands, *results)) else None
+        contiguous = [np.asarray(x, order="C") for x in inputs]
+        return results if self.native.run((*contiguous, *results)) else None
 
 
 class RoutineBuilder:
@@ -58,42 +60,42 @@ class RoutineBuilder:
         self._bytes = tuple(
             [size_of(shape) * dtype.itemsize for shape, dtype in (*inputs, *results)]
         )
-        self.inputs = [Place(number) for number in range(len(inputs))]
-        self.results = [Place(len(inputs) + number) for number in range(len(results))]
+        self.inputs = [Operand(number) for number in range(len(inputs))]
+        self.results = [Operand(len(inputs) + number) for number in range(len(results))]
         self._constants = bytearray()
-        self._known: dict[bytes, Place] = {}
+        self._known: dict[bytes, Operand] = {}
         self._shared = self._own = 0
         self._calls: list[tuple[Any, ...]] = []
         self.can_fail = False
 
-    def constant(self, value: int | str | np.ndarray) -> Place:
+    def constant(self, value: int | str | np.ndarray) -> Operand:
         """A C int, a letter, or the elements of an array."""
         if isinstance(value, int):
             value = np.array(value, np.intc)
         found = value.encode() if isinstance(value, str) else value.tobytes()
         if found not in self._known:
             self._constants.extend(bytes(-len(self._constants) % _ALIGNMENT))
-            self._known[found] = Place(len(self._bytes), len(self._constants))
+            self._known[found] = Operand(len(self._bytes), len(self._constants))
             self._constants += found
         return self._known[found]
 
-    def shared(self, nbytes: int, step: int = 0) -> Place:
-        """Memory that all calls and threads see."""
-        place = Place(len(self._bytes) + 1, self._shared, step)
+    def shared(self, nbytes: int, stride: int = 0) -> Operand:
+        """Scratch memory that all calls and threads share."""
+        operand = Operand(len(self._bytes) + 1, self._shared, stride)
         self._shared += -(-nbytes // _ALIGNMENT) * _ALIGNMENT
-        return place
+        return operand
 
-    def of_thread(self, nbytes: int) -> Place:
-        """Memory of which each thread has its own."""
-        place = Place(len(self._bytes) + 2, self._own)
+    def of_thread(self, nbytes: int) -> Operand:
+        """Scratch memory of each thread."""
+        operand = Operand(len(self._bytes) + 2, self._own)
         self._own += -(-nbytes // _ALIGNMENT) * _ALIGNMENT
-        return place
+        return operand
 
     def call(
-        self, name: str, places: Sequence[Place], numbers: Sequence[int], held: Any = None
+        self, name: str, operands: Sequence[Operand], numbers: Sequence[int], target: Any = None
     ) -> None:
-        """Adds a call."""
-        self._calls.append((name, tuple(map(tuple, places)), tuple(numbers), held))
+        """Adds a call; `target` is the address of a function, or the plan of a transform."""
+        self._calls.append((name, tuple(map(tuple, operands)), tuple(numbers), target))
 
     def done(self) -> Routine:
         """The routine."""

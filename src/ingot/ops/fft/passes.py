@@ -16,7 +16,7 @@ import numpy as np
 
 from ingot import _native
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.numerics.routines import NOWHERE, Place, Routine, RoutineBuilder, Spec
+from ingot.graph.numerics.routines import NO_OPERAND, Operand, Routine, RoutineBuilder, Spec
 from ingot.graph.shape import size_of
 from ingot.tuning_linalg import (
     MAX_CONVOLVED_LENGTH,
@@ -94,7 +94,7 @@ class _Pass:
         dtype = np.float32 if self.is_real and self.is_backward else np.complex64
         return (*shape[: self.axis], size, *shape[self.axis + 1 :]), np.dtype(dtype)
 
-    def build(self, calls: _Calls, source: Place, target: Place, scale: float) -> None:
+    def build(self, calls: _Calls, source: Operand, target: Operand, scale: float) -> None:
         """Adds the calls that compute it."""
         if self.plan is not None:
             calls.fourier(self.plan, source, target, self.is_backward, scale)
@@ -115,7 +115,7 @@ class _Pass:
         self._convolve(calls, source, target, scale, form, stored, size)
 
     def _convolve(
-        self, calls: _Calls, source: Place, target: Place, scale: float,
+        self, calls: _Calls, source: Operand, target: Operand, scale: float,
         form: Form, stored: int, size: int,
     ) -> None:  # fmt: skip
         chirp, spectrum = _chirp(self.length, self.is_backward)
@@ -137,12 +137,12 @@ class _Calls:
         self.builder = builder
         self.around = before, behind
 
-    def memory(self, length: int) -> Place:
+    def memory(self, length: int) -> Operand:
         """Memory for complex rows of that length."""
         return self.builder.shared(prod(self.around) * length * 8)
 
     def fourier(
-        self, plan: object, source: Place, target: Place, is_backward: bool, scale: float
+        self, plan: object, source: Operand, target: Operand, is_backward: bool, scale: float
     ) -> None:
         """The transform of rows, times a factor."""
         factor = self.builder.constant(np.array(scale, np.float32))
@@ -150,15 +150,15 @@ class _Calls:
         self.builder.call("fourier", (source, target, factor), numbers, plan)
 
     def chirp(
-        self, source: Place, target: Place, table: np.ndarray | None,
+        self, source: Operand, target: Operand, table: np.ndarray | None,
         stored: int, length: int, result: int, form: Form, to_real: bool,
     ) -> None:  # fmt: skip
         """Rows times a table, of numbers stored in that form; zeros follow the first `length`."""
-        place = NOWHERE
+        operand = NO_OPERAND
         if table is not None:
-            place = self.builder.constant(table.astype(np.complex64))
+            operand = self.builder.constant(table.astype(np.complex64))
         numbers = (*self.around, stored, length, result, _FORMS.index(form), int(to_real))
-        self.builder.call("chirp", (source, target, place), numbers)
+        self.builder.call("chirp", (source, target, operand), numbers)
 
 
 def passes(kind: str, axes: tuple[int, ...], lengths: tuple[int, ...]) -> list[_Pass] | None:

@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 
 from ingot.graph.numerics.blas import blas_address, lapack_address
-from ingot.graph.numerics.routines import NOWHERE, Place, Routine, RoutineBuilder, Spec
+from ingot.graph.numerics.routines import NO_OPERAND, Operand, Routine, RoutineBuilder, Spec
 from ingot.graph.shape import size_of
 from ingot.tuning_linalg import (
     MAX_DENSE_LENGTH,
@@ -60,45 +60,46 @@ class _Stack:
         """Whether threads of the library share a matrix."""
         return max(self.rows, self.columns) > MAX_STACKED_LENGTH
 
-    def each(self, place: Place, elements: int, size: int | None = None) -> Place:
-        """The place in a stack of which each matrix has that many elements."""
-        return place._replace(step=elements * (self.item if size is None else size))
+    def stacked(self, operand: Operand, elements: int, size: int | None = None) -> Operand:
+        """A stack of matrices of that many elements, of `size` bytes if that is given."""
+        return operand._replace(stride=elements * (self.item if size is None else size))
 
-    def shared(self, elements: int, size: int | None = None) -> Place:
-        """Memory for that many elements of each matrix."""
-        step = elements * (self.item if size is None else size)
-        return self.builder.shared(step * self.count, step)
+    def shared(self, elements: int, size: int | None = None) -> Operand:
+        """Scratch memory for that many elements of each matrix."""
+        stride = elements * (self.item if size is None else size)
+        return self.builder.shared(stride * self.count, stride)
 
     def copy(
-        self, source: Place, target: Place, rows: int, columns: int,
+        self, source: Operand, target: Operand, rows: int, columns: int,
         *, strides: tuple[int, int] | None = None, part: int = _WHOLE,
     ) -> None:  # fmt: skip
         """Copies matrices to contiguous ones, from elements with these strides."""
-        row, column = strides or (columns, 1)
-        steps = (row, column, columns, 1)
-        numbers = (self.item, self.count, rows, columns, *(n * self.item for n in steps), part)
+        of_both = (*(strides or (columns, 1)), columns, 1)
+        in_bytes = [stride * self.item for stride in of_both]
+        numbers = (self.item, self.count, rows, columns, *in_bytes, part)
         self.builder.call("copy", (source, target), numbers)
 
-    def unit(self, target: Place) -> None:
+    def unit(self, target: Operand) -> None:
         """Makes unit matrices."""
         self.builder.call("unit", [target], (self.item, self.count, self.rows))
 
-    def transpose(self, source: Place, target: Place, rows: int, columns: int) -> None:
+    def transpose(self, source: Operand, target: Operand, rows: int, columns: int) -> None:
         """Copies matrices, which have that many columns and rows, to their transposes."""
         self.copy(source, target, rows, columns, strides=(1, rows))
 
-    def lapack(self, name: str, work: int, places: list[Place], *, checked: bool = True) -> None:
-        """Calls a routine for each matrix; the last place is its error code."""
+    def lapack(
+        self, name: str, work: int, operands: list[Operand], *, checked: bool = True
+    ) -> None:
+        """Calls a routine of LAPACK for each matrix; the last operand is its error code."""
         self.builder.can_fail |= checked
-        info = len(places) - 1 if checked else -1
+        info = len(operands) - 1 if checked else -1
         numbers = (self.count, 0 if self.is_wide else max(1, work), info)
-        address = lapack_address(_PREFIXES[self.dtype.char] + name)
-        self.builder.call("lapack", places, numbers, address)
+        self.builder.call("lapack", operands, numbers, lapack_address(self._name(name)))
 
-    def blas(self, name: str, work: int, places: list[Place]) -> None:
+    def blas(self, name: str, work: int, operands: list[Operand]) -> None:
         """Calls a routine of BLAS for each matrix."""
         numbers = (self.count, 0 if self.is_wide else max(1, work), -1)
-        self.builder.call("lapack", places, numbers, blas_address(self._name(name)))
+        self.builder.call("lapack", operands, numbers, blas_address(self._name(name)))
 
     def _name(self, name: str) -> str:
         return _PREFIXES[self.dtype.char] + name
@@ -107,34 +108,34 @@ class _Stack:
         """See `_workspace`."""
         return _workspace(self._name(name), *given, integers=integers)
 
-    def info(self) -> Place:
+    def info(self) -> Operand:
         """The error codes."""
         return self.shared(1, _INT)
 
     def dense(
-        self, task: int, result: Place, *, sides: Place = NOWHERE, wide: int = 0,
-        second: Place = NOWHERE, pivots: Place | None = None,
+        self, task: int, result: Operand, *, rhs: Operand = NO_OPERAND, rhs_columns: int = 0,
+        second: Operand = NO_OPERAND, pivots: Operand | None = None,
     ) -> Routine:  # fmt: skip
         """The routine that computes small matrices one by one."""
-        matrix = self.each(self.builder.inputs[0], self.rows * self.columns)
-        scratch = self.builder.of_thread(self.rows * (self.columns + wide) * 8)
+        matrix = self.stacked(self.builder.inputs[0], self.rows * self.columns)
+        scratch = self.builder.of_thread(self.rows * (self.columns + rhs_columns) * 8)
         found = pivots or self.builder.of_thread(self.rows * 4)
-        places = (matrix, sides, result, second, found, scratch)
-        numbers = (task, self.item, self.count, self.rows, self.columns, wide)
+        operands = (matrix, rhs, result, second, found, scratch)
+        numbers = (task, self.item, self.count, self.rows, self.columns, rhs_columns)
         self.builder.can_fail |= task not in (_DETERMINANTS, _FACTORS)
-        self.builder.call("dense", places, numbers)
+        self.builder.call("dense", operands, numbers)
         return self.builder.done()
 
     def is_dense(self) -> bool:
         """Whether small matrices are computed one by one."""
         return max(self.rows, self.columns) <= MAX_DENSE_LENGTH
 
-    def fits_lanes(self, wide: int = 0) -> bool:
+    def fits_lanes(self, rhs_columns: int = 0) -> bool:
         """Whether there are so many small matrices that each has a vector lane."""
         return (
             self.count >= MIN_LANE_MATRICES
             and max(self.rows, self.columns) <= MAX_LU_LANE_LENGTH
-            and self.rows * (self.columns + wide) <= 2 * MAX_LU_LANE_LENGTH**2
+            and self.rows * (self.columns + rhs_columns) <= 2 * MAX_LU_LANE_LENGTH**2
         )
 
 
@@ -152,14 +153,14 @@ def _workspace(name: str, *given: int | str, integers: bool = False) -> tuple[in
     builder = RoutineBuilder([], [((1,), dtype), ((1,), np.dtype(np.intc))])
     anything = builder.shared(64)
     work, ints = builder.results
-    places = [builder.constant(value) if value else anything for value in given]
-    places += [work, builder.constant(-1)]
+    operands = [builder.constant(value) if value else anything for value in given]
+    operands += [work, builder.constant(-1)]
     if integers:
-        places += [ints, builder.constant(-1)]
+        operands += [ints, builder.constant(-1)]
     elif name.endswith("gesdd"):
-        places += [ints]
-    places += [builder.shared(_INT)]
-    builder.call("lapack", places, (1, 1, -1), lapack_address(name))
+        operands += [ints]
+    operands += [builder.shared(_INT)]
+    builder.call("lapack", operands, (1, 1, -1), lapack_address(name))
     found = builder.done().run()
     assert found is not None, "nothing is checked"
     return int(found[0][0]), int(found[1][0]) if integers else 0
@@ -181,10 +182,14 @@ def svd_routine(x: Spec, vectors: str) -> Routine | None:
     builder, number = stack.builder, stack.number
     a = _finite_copy(stack)
     if vectors == "N":
-        places = [builder.shared(64), stack.each(builder.results[0], common), builder.shared(64)]
+        operands = [
+            builder.shared(64),
+            stack.stacked(builder.results[0], common),
+            builder.shared(64),
+        ]
     else:
         sizes = (rows * height, common, width * columns)
-        places = list(map(stack.each, builder.results, sizes))
+        operands = list(map(stack.stacked, builder.results, sizes))
     # the memory holds the transpose, whose left vectors are the right ones
     given = (vectors, columns, rows, 0, columns, 0, 0, columns, 0, height)
     length, _ = stack.workspace("gesdd", *given)
@@ -193,7 +198,7 @@ def svd_routine(x: Spec, vectors: str) -> Routine | None:
         8 * rows * columns * common,
         [
             *(stack.letter(vectors), number(columns), number(rows), a, number(columns)),
-            *(places[1], places[2], number(columns), places[0], number(height)),
+            *(operands[1], operands[2], number(columns), operands[0], number(height)),
             *(builder.of_thread(length * stack.item), number(length)),
             *(builder.of_thread(8 * common * _INT), stack.info()),
         ],
@@ -201,12 +206,12 @@ def svd_routine(x: Spec, vectors: str) -> Routine | None:
     return builder.done()
 
 
-def _finite_copy(stack: _Stack) -> Place:
+def _finite_copy(stack: _Stack) -> Operand:
     """A copy of the matrices for LAPACK to overwrite; the routine fails if some elements are not
     finite, with which iterations would not converge.
     """
     elements = stack.rows * stack.columns
-    source = stack.each(stack.builder.inputs[0], elements)
+    source = stack.stacked(stack.builder.inputs[0], elements)
     stack.builder.call("finite", [source], (stack.item, stack.count * elements))
     stack.builder.can_fail = True
     a = stack.shared(elements)
@@ -231,13 +236,13 @@ def eigen_routine(x: Spec, lower: bool, vectors: bool) -> Routine | None:
         (8 if vectors else 2) * length**3,
         [
             *(stack.letter(job), stack.letter(triangle), number(length), a, number(length)),
-            stack.each(builder.results[0], length),
+            stack.stacked(builder.results[0], length),
             *(builder.of_thread(numbers * stack.item), number(numbers)),
             *(builder.of_thread(ints * _INT), number(ints), stack.info()),
         ],
     )
     if vectors:
-        stack.transpose(a, stack.each(builder.results[1], length**2), length, length)
+        stack.transpose(a, stack.stacked(builder.results[1], length**2), length, length)
     return builder.done()
 
 
@@ -249,8 +254,8 @@ def qr_routine(x: Spec) -> Routine | None:
     stack = _Stack([x], [x, ((*batch, columns, columns), dtype)])
     builder, number = stack.builder, stack.number
     a, factors, info = stack.shared(rows * columns), stack.shared(columns), stack.info()
-    q, r = map(stack.each, builder.results, (rows * columns, columns**2))
-    stack.transpose(stack.each(builder.inputs[0], rows * columns), a, columns, rows)
+    q, r = map(stack.stacked, builder.results, (rows * columns, columns**2))
+    stack.transpose(stack.stacked(builder.inputs[0], rows * columns), a, columns, rows)
     work = 2 * rows * columns**2
     shape, rest = [number(rows), number(columns)], [a, number(rows), factors]
     length, _ = stack.workspace("geqrf", rows, columns, 0, rows, 0)
@@ -273,16 +278,17 @@ def lu_routine(x: Spec) -> Routine | None:
     stack = _Stack([x], [x, ((*batch, rank), _UINT32), ((*batch, rows), _UINT32)])
     builder, number = stack.builder, stack.number
     source, factors = (
-        stack.each(place, rows * columns) for place in (builder.inputs[0], builder.results[0])
+        stack.stacked(operand, rows * columns)
+        for operand in (builder.inputs[0], builder.results[0])
     )
     pivots, positions = (
-        stack.each(place, length, 4)
-        for place, length in zip(builder.results[1:], (rank, rows), strict=True)
+        stack.stacked(operand, length, 4)
+        for operand, length in zip(builder.results[1:], (rank, rows), strict=True)
     )
     if stack.fits_lanes():
-        places = (source, NOWHERE, factors, NOWHERE, pivots, positions)
+        operands = (source, NO_OPERAND, factors, NO_OPERAND, pivots, positions)
         numbers = (_LANE_FACTORS, stack.item, stack.count, rows, columns, 0)
-        builder.call("lanes", places, numbers)
+        builder.call("lanes", operands, numbers)
         return builder.done()
     if stack.is_dense():
         return stack.dense(_FACTORS, factors, second=positions, pivots=pivots)
@@ -303,77 +309,87 @@ def determinant_routine(x: Spec, logarithms: bool) -> Routine | None:
         return None
     (*batch, _, _), dtype = x
     stack = _Stack([x], [(tuple(batch), dtype)] * (1 + logarithms))
-    results = [stack.each(place, 1) for place in stack.builder.results]
+    results = [stack.stacked(operand, 1) for operand in stack.builder.results]
     if stack.fits_lanes():
         return _determinants_in_lanes(stack, results)
     if not stack.is_dense():
         return None
-    second = results[1] if logarithms else NOWHERE
+    second = results[1] if logarithms else NO_OPERAND
     return stack.dense(_DETERMINANTS, results[0], second=second)
 
 
-def _determinants_in_lanes(stack: _Stack, results: list[Place]) -> Routine:
+def _determinants_in_lanes(stack: _Stack, results: list[Operand]) -> Routine:
     builder, count, length = stack.builder, stack.count, stack.rows
     source, found = builder.inputs[0], results
     if stack.dtype != _FLOAT64:
         source = builder.shared(count * length**2 * 8)
         builder.call("convert", (builder.inputs[0], source), (1, count * length**2))
         found = [builder.shared(count * 8) for _ in results]
-    second = found[1] if len(found) > 1 else NOWHERE
-    places = (source, NOWHERE, found[0], second, NOWHERE, NOWHERE)
-    builder.call("lanes", places, (_LANE_DETERMINANTS, 8, count, length, length, 0))
+    second = found[1] if len(found) > 1 else NO_OPERAND
+    operands = (source, NO_OPERAND, found[0], second, NO_OPERAND, NO_OPERAND)
+    builder.call("lanes", operands, (_LANE_DETERMINANTS, 8, count, length, length, 0))
     if stack.dtype != _FLOAT64:
-        for place, result in zip(found, results, strict=True):
-            builder.call("convert", (place, result), (0, count))
+        for operand, result in zip(found, results, strict=True):
+            builder.call("convert", (operand, result), (0, count))
     return builder.done()
+
+
+class _Systems(_Stack):
+    """Linear systems, or matrices to invert if there are no right-hand sides."""
+
+    def __init__(self, a: Spec, b: Spec | None) -> None:
+        super().__init__([a] if b is None else [a, b], [b or a])
+        inputs, (result,) = self.builder.inputs, self.builder.results
+        self.rhs_columns = (b or a)[0][-1]
+        self.matrix = self.stacked(inputs[0], self.rows**2)
+        self.result = self.stacked(result, self.rows * self.rhs_columns)
+        self.rhs = NO_OPERAND if b is None else self.stacked(inputs[1], self.result.stride, 1)
+
+    def solved(self, task: int) -> Routine:
+        """The routine that solves small systems one by one."""
+        return self.dense(task, self.result, rhs=self.rhs, rhs_columns=self.rhs_columns)
 
 
 def solve_routine(a: Spec, b: Spec | None) -> Routine | None:
     """The solutions of a @ x = b, or the inverses of `a`."""
     if not _is_real(a) or not _is_real(b or a):
         return None
-    stack = _Stack([a] if b is None else [a, b], [b or a])
-    builder, length = stack.builder, stack.rows
-    wide = (b or a)[0][-1]
-    matrix = stack.each(builder.inputs[0], length**2)
-    result = stack.each(builder.results[0], length * wide)
-    sides = NOWHERE if b is None else stack.each(builder.inputs[1], length * wide)
-    if stack.fits_lanes(wide):
+    systems = _Systems(a, b)
+    builder, length, rhs_columns = systems.builder, systems.rows, systems.rhs_columns
+    if systems.fits_lanes(rhs_columns):
         builder.can_fail = True
-        places = (matrix, sides, result, NOWHERE, NOWHERE, NOWHERE)
-        builder.call(
-            "lanes", places, (_LANE_SOLUTIONS, stack.item, stack.count, length, length, wide)
-        )
+        operands = (systems.matrix, systems.rhs, systems.result, *[NO_OPERAND] * 3)
+        shape = (systems.count, length, length, rhs_columns)
+        builder.call("lanes", operands, (_LANE_SOLUTIONS, systems.item, *shape))
         return builder.done()
-    if stack.is_dense():
-        return stack.dense(_INVERT if b is None else _SOLVE, result, sides=sides, wide=wide)
-    return _solved_by_lapack(stack, matrix, sides, result, wide)
+    if systems.is_dense():
+        return systems.solved(_INVERT if b is None else _SOLVE)
+    return _solved_by_lapack(systems)
 
 
-def _solved_by_lapack(
-    stack: _Stack, matrix: Place, sides: Place, result: Place, wide: int
-) -> Routine:
+def _solved_by_lapack(stack: _Systems) -> Routine:
     """The transposes are factorised, which need no copy of their own: their inverses, transposed,
     solve the equations.
     """
     builder, number, length = stack.builder, stack.number, stack.rows
-    is_inverse = sides is NOWHERE
+    matrix, rhs, result, rhs_columns = stack.matrix, stack.rhs, stack.result, stack.rhs_columns
+    is_inverse = rhs is NO_OPERAND
     factors, pivots, info = stack.shared(length**2), stack.shared(length, _INT), stack.info()
     stack.copy(matrix, factors, length, length)
-    columns = result if is_inverse or wide == 1 else stack.shared(length * wide)
+    columns = result if is_inverse or rhs_columns == 1 else stack.shared(length * rhs_columns)
     if is_inverse:  # the memory of the solution is its transpose too
         stack.unit(columns)
     else:
-        stack.transpose(sides, columns, wide, length)
+        stack.transpose(rhs, columns, rhs_columns, length)
     n, transposed = number(length), stack.letter("N" if is_inverse else "T")
     stack.lapack("getrf", length**3, [n, n, factors, n, pivots, info])
     stack.lapack(
         "getrs",
-        2 * wide * length**2,
-        [transposed, n, number(wide), factors, n, pivots, columns, n, info],
+        2 * rhs_columns * length**2,
+        [transposed, n, number(rhs_columns), factors, n, pivots, columns, n, info],
     )
     if columns is not result:
-        stack.transpose(columns, result, length, wide)
+        stack.transpose(columns, result, length, rhs_columns)
     return builder.done()
 
 
@@ -381,29 +397,25 @@ def triangular_routine(a: Spec, b: Spec | None, lower: bool) -> Routine | None:
     """The solutions of a @ x = b for triangles of `a`, or their inverses."""
     if not _is_real(a) or not _is_real(b or a):
         return None
-    stack = _Stack([a] if b is None else [a, b], [b or a])
+    stack = _Systems(a, b)
     builder, number, letter, length = stack.builder, stack.number, stack.letter, stack.rows
-    wide = (b or a)[0][-1]
-    matrix = stack.each(builder.inputs[0], length**2)
-    result = stack.each(builder.results[0], length * wide)
-    sides = NOWHERE if b is None else stack.each(builder.inputs[1], length * wide)
+    matrix, rhs, result, rhs_columns = stack.matrix, stack.rhs, stack.result, stack.rhs_columns
     if stack.is_dense():
-        task = _SOLVE_LOWER if lower else _SOLVE_UPPER
-        return stack.dense(task, result, sides=sides, wide=wide)
+        return stack.solved(_SOLVE_LOWER if lower else _SOLVE_UPPER)
     builder.can_fail = True
-    builder.call("regular", [matrix], (stack.item, stack.count, length))
+    builder.call("nonsingular", [matrix], (stack.item, stack.count, length))
     if b is None:
         stack.unit(result)
     else:
-        stack.copy(sides, result, length, wide)
+        stack.copy(rhs, result, length, rhs_columns)
     n, triangle = number(length), letter("U" if lower else "L")  # of the transpose
-    if wide == 1:
-        places = [triangle, letter("T"), letter("N"), n, matrix, n, result, number(1)]
-        stack.blas("trsv", length**2, places)
+    if rhs_columns == 1:
+        operands = [triangle, letter("T"), letter("N"), n, matrix, n, result, number(1)]
+        stack.blas("trsv", length**2, operands)
         return builder.done()
     one = builder.constant(np.ones(1, stack.dtype))
-    places = [letter("R"), triangle, letter("N"), letter("N"), number(wide), n, one]
-    stack.blas("trsm", wide * length**2, [*places, matrix, n, result, number(wide)])
+    operands = [letter("R"), triangle, letter("N"), letter("N"), number(rhs_columns), n, one]
+    stack.blas("trsm", rhs_columns * length**2, [*operands, matrix, n, result, number(rhs_columns)])
     return builder.done()
 
 
@@ -414,7 +426,7 @@ def cholesky_routine(x: Spec, upper: bool) -> Routine | None:
     stack = _Stack([x], [x])
     builder, number, length = stack.builder, stack.number, stack.rows
     source, result = (
-        stack.each(place, length**2) for place in (builder.inputs[0], builder.results[0])
+        stack.stacked(operand, length**2) for operand in (builder.inputs[0], builder.results[0])
     )
     builder.can_fail = True
     if stack.count >= MIN_LANE_MATRICES and length <= MAX_LANE_LENGTH:
@@ -424,6 +436,6 @@ def cholesky_routine(x: Spec, upper: bool) -> Routine | None:
         return stack.dense(_UPPER if upper else _LOWER, result)
     stack.copy(source, result, length, length, part=_UPPER_PART if upper else _LOWER_PART)
     triangle = stack.letter("L" if upper else "U")  # of the transpose
-    places = [triangle, number(length), result, number(length), stack.info()]
-    stack.lapack("potrf", length**3, places)
+    operands = [triangle, number(length), result, number(length), stack.info()]
+    stack.lapack("potrf", length**3, operands)
     return builder.done()

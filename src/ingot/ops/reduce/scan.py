@@ -170,10 +170,10 @@ class _Cumulative(Scan, abstract=True):
             return None
         builder = RoutineBuilder([x], [x])
         start = builder.constant(np.array(self.start(dtype), dtype))
-        places = (*builder.inputs, *builder.results, start)
+        operands = (*builder.inputs, *builder.results, start)
         lengths = (size_of(shape[: self.axis]), shape[self.axis], size_of(shape[self.axis + 1 :]))
         numbers = (known.number, kind, *lengths, int(self.reverse), int(self.inclusive))
-        builder.call("scan", places, numbers)
+        builder.call("scan", operands, numbers)
         return builder.done()
 
     def scanned(self, source: np.ndarray, target: np.ndarray) -> bool:
