@@ -18,10 +18,23 @@ static PyObject *call_host(Program *program, Instruction *instruction, PyObject 
     return result;
 }
 
-int ingot_run_host(Program *program, Instruction *instruction, PyObject *owners, char **slots) {
+/* What it returns as a sequence of arrays: a list or tuple. */
+static PyObject *host_results(Program *program, Instruction *instruction, PyObject *owners) {
     PyObject *results = call_host(program, instruction, owners);
     PyObject *fast = results == NULL ? NULL : PySequence_Fast(results, "a host step returns a sequence.");
     Py_XDECREF(results);
+    for (Py_ssize_t i = 0; fast != NULL && i < PySequence_Fast_GET_SIZE(fast); i++) {
+        PyObject *array = PySequence_Fast_GET_ITEM(fast, i);
+        if (!is_ndarray(array) || !is_contiguous(array)) {
+            PyErr_SetString(PyExc_RuntimeError, "a host step must return contiguous ndarrays.");
+            Py_CLEAR(fast);
+        }
+    }
+    return fast;
+}
+
+int ingot_run_host(Program *program, Instruction *instruction, PyObject *owners, char **slots) {
+    PyObject *fast = host_results(program, instruction, owners);
     if (fast == NULL)
         return -1;
     int status = 0;
@@ -32,34 +45,26 @@ int ingot_run_host(Program *program, Instruction *instruction, PyObject *owners,
     for (int i = 0; status == 0 && i < instruction->count; i++) {
         PyObject *array = PySequence_Fast_GET_ITEM(fast, i);
         int slot = instruction->arguments[i].slot;
-        if (!is_ndarray(array) || !is_contiguous(array)) {
-            PyErr_SetString(PyExc_RuntimeError, "a host step must return contiguous ndarrays.");
-            status = -1;
-        } else {
-            slots[slot] = ndarray_data(array);
-            status = PyList_SetItem(owners, slot, Py_NewRef(array));
-        }
+        slots[slot] = ndarray_data(array);
+        status = PyList_SetItem(owners, slot, Py_NewRef(array));
     }
     Py_DECREF(fast);
     return status;
 }
 
 int ingot_run_instead(Program *program, Instruction *instruction, PyObject *owners, char **slots) {
-    PyObject *results = call_host(program, instruction, owners);
-    PyObject *fast = results == NULL ? NULL : PySequence_Fast(results, "a host step returns a sequence.");
-    Py_XDECREF(results);
+    PyObject *fast = host_results(program, instruction, owners);
     if (fast == NULL)
         return -1;
+    /* the results are the last arguments, before the scratch memory of a loop or branch */
     Py_ssize_t count = PySequence_Fast_GET_SIZE(fast), first = instruction->count - count - (instruction->kind == NESTED);
-    int status = 0;
+    int status = first < 0 ? -1 : 0;
+    if (status < 0)
+        PyErr_SetString(PyExc_RuntimeError, "a host step returned more results than there are arguments.");
     for (Py_ssize_t i = 0; status == 0 && i < count; i++) {
         PyObject *array = PySequence_Fast_GET_ITEM(fast, i);
-        if (first < 0 || !is_ndarray(array) || !is_contiguous(array)) {
-            PyErr_SetString(PyExc_RuntimeError, "a host step must return contiguous ndarrays.");
-            status = -1;
-        } else
-            memcpy(slots[instruction->arguments[first + i].slot] + instruction->arguments[first + i].offset,
-                   ndarray_data(array), (size_t)PyArray_NBYTES(as_ndarray(array)));
+        const Argument *result = &instruction->arguments[first + i];
+        memcpy(slots[result->slot] + result->offset, ndarray_data(array), (size_t)PyArray_NBYTES(as_ndarray(array)));
     }
     Py_DECREF(fast);
     return status;

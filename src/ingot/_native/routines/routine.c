@@ -29,7 +29,6 @@ static const struct {
     {"fourier", ingot_call_fourier, 3, 3, PLAN},
     {"chirp", ingot_call_chirp, 3, 7, NOTHING},
     {"scan", ingot_call_scan, 3, 7, NOTHING},
-    {"sort", ingot_call_sort, 2, 5, NOTHING},
     {"search", ingot_call_search, 3, 5, NOTHING},
 };
 

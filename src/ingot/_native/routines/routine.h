@@ -62,7 +62,6 @@ int ingot_call_positions(const RoutineCall *call, const RoutineMemory *memory);
 int ingot_call_fourier(const RoutineCall *call, const RoutineMemory *memory);
 int ingot_call_chirp(const RoutineCall *call, const RoutineMemory *memory);
 int ingot_call_scan(const RoutineCall *call, const RoutineMemory *memory);
-int ingot_call_sort(const RoutineCall *call, const RoutineMemory *memory);
 int ingot_call_search(const RoutineCall *call, const RoutineMemory *memory);
 
 /* Whether the call "lapack" takes functions of so many operands. */

@@ -1,9 +1,8 @@
-/* Calls of routines on rows: scans, sorts and searches in sorted rows. */
+/* Calls of routines on rows: scans, and searches in sorted rows. */
 #include "routines/routine.h"
 
 #include <string.h>
 
-#include "order/sort.h"
 #include "rows/scan.h"
 #include "threads/interrupt.h"
 #include "tuning.h"
@@ -53,22 +52,6 @@ int ingot_call_scan(const RoutineCall *call, const RoutineMemory *memory) {
         scan.length--;
     }
     return scan.length == 0 || ingot_scan_rows(&scan) ? ROUTINE_DONE : ROUTINE_INTERRUPTED;
-}
-
-/* numbers: the dtype, the three lengths, whether results are positions */
-int ingot_call_sort(const RoutineCall *call, const RoutineMemory *memory) {
-    const int64_t *n = call->numbers;
-    int64_t item = dtype_table[n[0]]->itemsize, result = n[4] ? (int64_t)sizeof(uint32_t) : item;
-    ingot_sorting sorting = {
-        .dtype = (int)n[0],
-        .before = n[1],
-        .length = n[2],
-        .behind = n[3],
-        .elements = contiguous_rows(ingot_operand(call, memory, 0), n[2], n[3], item),
-        .results = contiguous_rows(ingot_operand(call, memory, 1), n[2], n[3], result),
-        .positions = n[4] != 0,
-    };
-    return ingot_sort_rows(&sorting) ? ROUTINE_DONE : ROUTINE_INTERRUPTED;
 }
 
 /* ---- searches ---- */
