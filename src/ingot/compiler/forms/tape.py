@@ -18,14 +18,12 @@ from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import Op, parameters
 from ingot.graph.outputs import Output
 from ingot.graph.reporting.source import Source
-from ingot.graph.roles import View
 
 __all__ = [
     "LengthStep",
     "Step",
     "Tape",
     "add_steps",
-    "behind_views",
     "only_carries_rules",
     "passed_input",
     "program_lines",
@@ -137,6 +135,14 @@ class Tape:
     def numbers(self) -> dict[Step, int]:
         """The number of each step in texts: its position."""
         return {step: position for position, step in enumerate(self.steps)}
+
+    def with_steps(self, steps: Sequence[Step], outputs: list[Step]) -> Tape:
+        """A tape of other steps and outputs, without the steps that no output depends on."""
+        needed = {*outputs, *self.inputs}
+        for step in reversed(steps):
+            if step in needed:
+                needed.update(step.inputs)
+        return Tape(self.inputs, outputs, [step for step in steps if step in needed], self.names)
 
     def verify(self) -> None:
         """AssertionError unless the order, the inputs, the shapes and the dtypes are consistent."""
@@ -275,13 +281,6 @@ def passed_input(node: Node) -> Node | None:
     whole = node.inputs[0]
     found: Node = whole.inputs[whole.op.passed_input(node.op.index)]
     return found
-
-
-def behind_views(step: Step) -> Step:
-    """The value that a view, or a view of a view, shows; any other step itself."""
-    while isinstance(step.op, View):
-        step = step.inputs[0]
-    return step
 
 
 def _is_constant(node: Node) -> bool:

@@ -15,11 +15,12 @@ import numpy as np
 
 from ingot.compiler.forms.nests import Location
 from ingot.compiler.forms.schedule import Group, Schedule, without_ones
-from ingot.compiler.forms.tape import Step, behind_views
+from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.domain import is_immediate
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import no_rule
 from ingot.graph.roles import Assemble, Gather, Iota, PairedMap, View
+from ingot.graph.roles.view import behind_views
 from ingot.graph.shape import Shape, size_of
 
 __all__ = [

@@ -25,7 +25,7 @@ from ingot.compiler.forms.schedule import (
     gathers,
     without_ones,
 )
-from ingot.compiler.forms.tape import Step, Tape, behind_views
+from ingot.compiler.forms.tape import Step, Tape
 from ingot.compiler.options import Options
 from ingot.compiler.passes.fuse_products import with_epilogues
 from ingot.compiler.passes.group_order import connect, in_order
@@ -44,6 +44,7 @@ from ingot.graph.roles import (
     Scatter,
     View,
 )
+from ingot.graph.roles.view import behind_views
 from ingot.graph.shape import size_of
 from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.numerics import product_engine

@@ -7,8 +7,9 @@ that it reads from and those that read from it (`fuse.py`).
 from __future__ import annotations
 
 from ingot.compiler.forms.schedule import Scanned
-from ingot.compiler.forms.tape import Step, behind_views
+from ingot.compiler.forms.tape import Step
 from ingot.graph.roles import Reduce, Scan
+from ingot.graph.roles.view import behind_views
 from ingot.tuning import (
     CHAINED_REDUCTION_STEPS,
     MATH_FUNCTION_STEPS,

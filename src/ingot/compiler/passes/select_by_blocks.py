@@ -39,12 +39,7 @@ def select_by_blocks(tape: Tape, options: Options) -> Tape:
         steps.append(kept)
     if not replaced:
         return tape
-    outputs = [replaced.get(step, step) for step in tape.outputs]
-    needed = {*outputs, *tape.inputs}
-    for step in reversed(steps):
-        if step in needed:
-            needed.update(step.inputs)
-    return Tape(tape.inputs, outputs, [step for step in steps if step in needed], tape.names)
+    return tape.with_steps(steps, [replaced.get(step, step) for step in tape.outputs])
 
 
 class _Fused:

@@ -49,14 +49,11 @@ class _Simplifier:
         for step in self.tape.steps:
             self.replaced[step] = self._simplified(step)
         outputs = [self.replaced[step] for step in self.tape.outputs]
-        needed = {*outputs, *self.tape.inputs}
-        for step in reversed(self.origin):  # a step follows its inputs
-            if step in needed:
-                needed.update(step.inputs)
-        unused = [self.origin[step] for step in self.origin if step not in needed]
+        tape = self.tape.with_steps([*self.origin], outputs)  # a step follows its inputs
+        used = set(tape.steps)
+        unused = [self.origin[step] for step in self.origin if step not in used]
         self.report.unused = list(dict.fromkeys(unused))
-        steps = [step for step in self.origin if step in needed]
-        return Tape(self.tape.inputs, outputs, steps, self.tape.names)
+        return tape
 
     def _simplified(self, step: Step) -> Step:
         kept, op = step, step.op

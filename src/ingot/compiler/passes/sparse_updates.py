@@ -137,12 +137,7 @@ class _Update:
             if step not in dropped:
                 steps.append(step)
         outputs = [replaced.get(step, step) for step in self.tape.outputs]
-        needed = {*outputs, *self.tape.inputs}
-        for step in reversed(steps):
-            if step in needed:
-                needed.update(step.inputs)
-        kept = [step for step in steps if step in needed]
-        return Tape(self.tape.inputs, outputs, kept, self.tape.names)
+        return self.tape.with_steps(steps, outputs)
 
     def _sums(self) -> Step:
         zeros = (self._zero(self.updates.dtype), self._zero(int32))

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ingot.graph.op import Op
-from ingot.graph.roles.view import View
+from ingot.graph.roles.view import behind_views
 from ingot.graph.shape import size_of
 
 if TYPE_CHECKING:
     from ingot.graph.kernel import Kernel, Value
 
-__all__ = ["Map", "PairedMap", "is_positive", "is_single", "is_zero_of_zero", "viewed"]
+__all__ = ["Map", "PairedMap", "is_positive", "is_single", "is_zero_of_zero"]
 
 
 class Map(Op, role=True):
@@ -72,7 +72,7 @@ def is_zero_of_zero(op: Op, are_zero: Sequence[bool], *inputs: Any) -> bool:
 
 def is_single(step: Any) -> bool:
     """Whether a step of a program is one number, also through views."""
-    return bool(size_of(viewed(step).shape) == 1)
+    return bool(size_of(behind_views(step).shape) == 1)
 
 
 def is_positive(step: Any) -> bool:
@@ -80,14 +80,7 @@ def is_positive(step: Any) -> bool:
     if not isinstance(step.op, Map) or step.op.neutral_at != (0, 1):
         return False
     for root, constant in (step.inputs, step.inputs[::-1]):
-        value = viewed(constant).value
+        value = behind_views(constant).value
         if isinstance(root.op, Map) and root.op.is_not_negative and value is not None:
             return bool((value > 0).all())
     return False
-
-
-def viewed(step: Any) -> Any:
-    """What a step of a program is a view of, also through several; itself if it is none."""
-    while isinstance(step.op, View):
-        step = step.inputs[0]
-    return step

@@ -11,7 +11,7 @@ from ingot.graph.op import Op, no_rule
 if TYPE_CHECKING:
     from ingot.graph.shape import Shape
 
-__all__ = ["View"]
+__all__ = ["View", "behind_views"]
 
 
 class View(Op, role=True):
@@ -37,6 +37,13 @@ class View(Op, role=True):
         return found
 
     emit = no_rule("a view is index arithmetic of the loop that reads it")
+
+
+def behind_views(step: Any) -> Any:
+    """What a step of a program is a view of, also through other views; itself if it is none."""
+    while isinstance(step.op, View):
+        step = step.inputs[0]
+    return step
 
 
 _native.set_callbacks(view_type=View)

@@ -20,7 +20,7 @@ from ingot.graph.kernel import Kernel, Value
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import Change, Op, apply
 from ingot.graph.roles import Host, Scatter, SparseSum
-from ingot.graph.roles.map import viewed
+from ingot.graph.roles.view import behind_views
 from ingot.graph.shape import Shape, broadcast_shapes, normalize_axis, size_of
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.comparison import where
@@ -335,7 +335,7 @@ class Put(_Updated, SparseSum, Host):
         return build(Take((0,)), sums, row)
 
     def selected(self, build: Callable[..., Any], x: Any, *indices: Any) -> Any:
-        shape, number = self.gathered_shape(x.shape, indices[0].shape), viewed(x)
+        shape, number = self.gathered_shape(x.shape, indices[0].shape), behind_views(x)
         if size_of(number.shape) == 1 and len(number.shape) <= len(shape):
             return build(Broadcast(shape), number)
         return build(Take(self.axes), x, *indices)

@@ -19,7 +19,8 @@ from ingot.graph.kernel import Kernel, Value
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import no_rule
 from ingot.graph.roles import Reduce
-from ingot.graph.roles.map import viewed
+from ingot.graph.roles.map import is_single
+from ingot.graph.roles.view import behind_views
 from ingot.graph.shape import Shape, size_of
 from ingot.ops.elementwise.arithmetic import Add
 from ingot.ops.elementwise.casting import AsType
@@ -90,7 +91,7 @@ class Blocks:
         build, block = self.build, self._spread(chosen)
 
         def view(leaf: Any) -> Any:
-            if _is_number(leaf):
+            if is_single(leaf):
                 return self._number(leaf, block.shape)
             return build(ElementsAt((1,), (0, -1, 2)), self._in_blocks(leaf), block)
 
@@ -106,12 +107,12 @@ class Blocks:
         first = build(Counted(0, SELECTED_BLOCK, uint32), build(AsType(int64), block))
         offset = build(Broadcast(block.shape), build(Arange(0, 1, SELECTED_BLOCK, uint32)))
         shape = (self.rows, size_of(block.shape[1:]))
-        places = build(Reshape(shape), build(Add(), first, offset))
+        indices = build(Reshape(shape), build(Add(), first, offset))
         if self.end < self.length:
             rest = build(Arange(self.end, 1, self.length - self.end, uint32))
             shape = (self.rows, self.length - self.end)
-            places = build(Concatenate(1), places, build(Broadcast(shape), rest))
-        return build(ElementsAt((1,), (0, -1)), places, selected)
+            indices = build(Concatenate(1), indices, build(Broadcast(shape), rest))
+        return build(ElementsAt((1,), (0, -1)), indices, selected)
 
     def _spread(self, chosen: Any) -> Any:
         """The number of its block for each element of the chosen blocks."""
@@ -121,12 +122,12 @@ class Blocks:
 
     def _in_blocks(self, leaf: Any) -> Any:
         shape = (self.rows, self.count, SELECTED_BLOCK)
-        if _is_number(leaf):
+        if is_single(leaf):
             return self._number(leaf, shape)
         return self.build(Reshape(shape), self._columns(leaf, 0, self.end))
 
     def _columns(self, leaf: Any, begin: int, end: int) -> Any:
-        if _is_number(leaf):
+        if is_single(leaf):
             return self._number(leaf, (self.rows, end - begin))
         matrix = self.build(Reshape((self.rows, self.length)), leaf)
         if (begin, end) == (0, self.length):
@@ -134,8 +135,4 @@ class Blocks:
         return self.build(Slice((0, begin), (self.rows, end), (1, 1)), matrix)
 
     def _number(self, leaf: Any, shape: Shape) -> Any:
-        return self.build(Broadcast(shape), self.build(Reshape(()), viewed(leaf)))
-
-
-def _is_number(leaf: Any) -> bool:
-    return size_of(viewed(leaf).shape) == 1
+        return self.build(Broadcast(shape), self.build(Reshape(()), behind_views(leaf)))
