@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from typing import Any
 
 import numpy as np
@@ -41,11 +42,12 @@ def test_values_of_literals() -> None:
     assert literal_value(literal("i64", 3)) is None
 
 
-def hinted(lines: int, constants: int, most: int, few: int = 0) -> str:
+def hinted(lines: int, constants: int, most: int, few: int = 0, length: int | None = None) -> str:
     """The metadata of a loop with so many instructions and so many different constants."""
     code = Code()
     x = Register("%x", "float")
-    with code.loop(literal("i64", 0), Register("%n", "i64"), interleaved=most, few=few):
+    end = Register("%n", "i64") if length is None else literal("i64", length)
+    with code.loop(literal("i64", 0), end, interleaved=most, few=few):
         code.lanes = 32
         for number in range(lines):
             x = code.binary("fadd", x, literal("float", float(number % constants)))
@@ -59,6 +61,21 @@ def test_long_bodies_are_interleaved() -> None:
     assert '"llvm.loop.interleave.count", i32 2' in hinted(60, 5, 2)
     assert "interleave" not in hinted(60, 5, 1)
     assert "interleave" not in hinted(5, 5, 4)
+
+
+@pytest.mark.skipif(vector_registers() < 32, reason="two chains do not fit the registers")
+def test_no_more_vectors_at_a_time_than_a_loop_fills() -> None:
+    """LLVM would never enter the vectorised loop."""
+    assert '"llvm.loop.interleave.count", i32 2' in hinted(60, 5, 2, length=64)
+    assert "interleave" not in hinted(60, 5, 2, length=32)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="reads the assembly of x86")
+@pytest.mark.skipif(vector_registers() < 32, reason="two chains do not fit the registers")
+def test_sums_of_normal_numbers_are_vectorised() -> None:
+    text = machine_code(lambda key: mx.random.normal((4096,), key=key).sum(), mx.random.key(1))
+    assert "fmadd" in text
+    assert not re.search(r"fmadd\w*ss", text)
 
 
 def test_few_iterations_fill_no_wide_vectors() -> None:

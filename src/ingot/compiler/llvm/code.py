@@ -324,7 +324,8 @@ class Code:
             self.lanes = SHORT_VECTOR if few >= SHORT_VECTOR else 0
             hints = (*hints, ONE_VECTOR if self.lanes else NO_VECTORS, NO_UNROLLING)
         else:
-            hints = (*hints, *_interleaved(self.lines[position:], interleaved))
+            most = min(interleaved, self._vectors(begin, end, step) or interleaved)
+            hints = (*hints, *_interleaved(self.lines[position:], most))
         self._loops += 1
         self.branch(latch)
         self.label(latch)
@@ -337,6 +338,14 @@ class Code:
             )
         self.lines[position] = "\n".join(phis)
         self.label(done)
+
+    def _vectors(self, begin: Register, end: Register, step: int) -> int:
+        """How many vectors of the requested width a loop fills, if both are known; else 0. LLVM
+        would never enter a loop that computes more of them at a time.
+        """
+        if not self.lanes or not (begin.name.isdigit() and end.name.isdigit()):
+            return 0
+        return max(1, (int(end.name) - int(begin.name)) // (step * self.lanes))
 
     def _hints(self, begin: Register, end: Register, step: int, asked: Sequence[str]) -> str:
         """Loop metadata: that iterations are independent, the requested vector width, which applies
