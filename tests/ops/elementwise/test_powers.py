@@ -15,7 +15,7 @@ from tests.support.elementwise import (
 )
 
 import ingot.core as mx
-from ingot.ops.elementwise.powers import Square
+from ingot.ops.elementwise.powers import Square, _real_power
 
 INF = float("inf")
 NAN = float("nan")
@@ -98,3 +98,20 @@ def test_derivatives_at_special_points() -> None:
         assert_same_derivatives(name, SPECIAL)
     bases = [0.0, 0, 0, 2, -2, -2, -2, 1, 0, 0]
     assert_same_derivatives("power", bases, [0.0, 1, 2, 3, 3, 2, 0.5, 0, 0.5, -1])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("exponent", [None, 3.0, -3.0, 1.5, 4.0, -1.0, 0.5, INF, NAN])
+def test_negative_bases(dtype: Any, exponent: float | None) -> None:
+    """They are computed from their magnitudes, because NumPy takes long for them."""
+    bases = np.array([*SPECIAL, -INF, -2.5, -7.0, -0.5, 1e30, -1e30], dtype)
+    exponents = np.array([*SPECIAL, -INF, 3.0, -3.0, 4.0, 0.5, 2.0**24 + 2, -7.0], dtype)
+    x, y = np.meshgrid(bases, exponents)
+    if exponent is not None:
+        y = np.broadcast_to(np.array(exponent, dtype), x.shape)
+    with np.errstate(all="ignore"):
+        found, expected = _real_power(x, y), np.power(x, y)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, expected, rtol=3e-7)
+    is_number = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(found[is_number]), np.signbit(expected[is_number]))
