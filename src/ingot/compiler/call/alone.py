@@ -3,8 +3,8 @@ and reductions that are evaluated often.
 
 Input: an op whose role says so, and its NumPy inputs. Output: a program of that op alone, with the
 same bits as in any larger program. Lengths that vary become symbols, because making a program takes
-as long as running some: those of compositions from the start, those of products with matrices once
-a few have come.
+as long as running some: those of compositions and the rows of quantised products from the start,
+those of other products with matrices once a few have come.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from ingot.runtime.numerics import numerics_key, product_engine
 from ingot.tuning import (
     MAX_PRODUCT_EXAMPLES,
     MAX_PROGRAMS_ALONE,
+    MAX_QUANTIZED_ROWS,
     MAX_SYMBOLIC_PRODUCTS,
     MAX_SYMBOLIC_PROGRAMS,
     MIN_SYMBOLIC_EXAMPLES,
@@ -161,7 +162,8 @@ class _Composition(_Kind):
 
 class _Product(_Kind):
     """Of a product. Lengths that have varied are symbols, once there were enough: the first few may
-    be all that ever come, and code for known lengths is a little faster.
+    be all that ever come, and code for known lengths is a little faster. That of quantised matrices
+    is not where they are unpacked to panels: there the number of rows is a symbol from the start.
     """
 
     max_programs = MAX_SYMBOLIC_PRODUCTS
@@ -174,7 +176,10 @@ class _Product(_Kind):
         shapes = tuple([x.shape for x in inputs])
         if shapes in self._examples:
             return None
-        varying = _varying_axes(shapes, self._examples)
+        if isinstance(self.op, QuantizedProduct) and shapes[0][-2:-1] > (MAX_QUANTIZED_ROWS,):
+            varying: tuple[Axes, ...] | None = ((len(shapes[0]) - 2,), *[()] * (len(shapes) - 1))
+        else:
+            varying = _varying_axes(shapes, self._examples)
         self._examples.append(shapes)
         del self._examples[:-MAX_PRODUCT_EXAMPLES]
         if varying is None or (
