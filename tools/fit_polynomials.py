@@ -322,6 +322,29 @@ def error_function_far(begin: mpf, middle: mpf, end: mpf, degree: int, digits: i
     return Fit("ERROR_FUNCTION_FAR", comment, target, weight, *ends, degree, digits)
 
 
+def error_function_near(centre: mpf) -> Fit:
+    """erf(x) around a multiple of 1/4, less the distance t from it. Around 0, divided by t.
+
+    What is added around the last one makes the end of the table round to 1.
+    """
+    name, half = "ERROR_FUNCTION_TABLE", mpf("0.125")
+    if centre == 0:
+        rest: Function = lambda t: erf(near(t)) / near(t) - 1  # noqa: E731
+        weight: Function = lambda t: near(t) / erf(near(t))  # noqa: E731
+        return Fit(name, "", rest, weight, mpf(0), half, TABLE_DEGREE - 1, 24)
+    added = mpf("2.4e-8") if centre == mpf("3.75") else 0
+    return Fit(
+        name,
+        "",
+        lambda t: erf(centre + t) - t + added,
+        lambda t: mpf(1),
+        -half,
+        half,
+        TABLE_DEGREE,
+        24,
+    )
+
+
 def inverse_error_function(
     suffix: str, whole: int, begin: float, end: float, degree: int, digits: int
 ) -> Fit:
@@ -362,6 +385,7 @@ def inverse_erf(x: mpf, rest: mpf) -> mpf:
 
 
 QUARTER = pi / 4 * mpf("1.0001")
+TABLE_DEGREE = 5
 
 FITS: list[Fit] = [
     exponential(24, 4),
@@ -396,6 +420,8 @@ FITS: list[Fit] = [
     inverse_error_function("_FARTHEST", 4, 16, 36.5, 22, 53),
 ]
 
+TABLE = [error_function_near(mpf(quarters) / 4) for quarters in range(16)]
+
 HEADER = '''"""Coefficients of the math library's polynomials: written by tools/fit_polynomials.py.
 
 Each is given lowest power first, with the largest error that it leaves when it is used as its
@@ -408,9 +434,24 @@ from ingot.compiler.llvm.mathlib.polynomial import Polynomial
 '''
 
 
-def source(results: list[tuple[Fit, list[mpf], mpf]]) -> str:
+def table_source(rows: list[list[mpf]]) -> str:
+    """The text of the table of erf; floats have at most nine digits."""
+    lines = [
+        "# erf(x) = t + P(t) with t = x - c for c = 0, 1/4 ... 15/4 and |t| <= 1/8",
+        "ERROR_FUNCTION_TABLE = (",
+    ]
+    for row in rows:
+        numbers = [f"{float(value):.9g}" for value in row]
+        assert [rounded(mpf(text), 24) for text in numbers] == row
+        lines.append(
+            f"    ({', '.join(text if '.' in text else text + '.0' for text in numbers)}),"
+        )
+    return "\n".join([*lines, ")"]) + "\n"
+
+
+def source(results: list[tuple[Fit, list[mpf], mpf]], rows: list[list[mpf]]) -> str:
     """The text of coefficients.py."""
-    parts = [HEADER]
+    parts = [HEADER, table_source(rows)]
     for name in dict.fromkeys(fit.name for fit, _, _ in results):
         lines = [f"{name} = Polynomial("]
         for fit, coefficients, error in results:
@@ -437,7 +478,9 @@ def main(names: list[str]) -> None:
         print(fit.name, kind, f"degree {fit.degree}", f"2^{float(log(error, 2)):.1f}", flush=True)
         results.append((fit, coefficients, error))
     if not names:
-        OUTPUT.write_text(source(results))
+        rows = [fitted(fit)[0] for fit in TABLE]
+        rows[0].insert(0, mpf(0))
+        OUTPUT.write_text(source(results, rows))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -49,6 +49,8 @@ WRITTEN_OUT = (
     NO_UNROLLING,
     '!"llvm.loop.vectorize.followup_vectorized", !{!"llvm.loop.unroll.enable"}',
 )
+
+_PURE = "nounwind willreturn memory(none)"  # attributes of functions
 
 _FLOAT_BITS = re.compile("0x([0-9A-F]{16})")
 _NUMBER = re.compile("%[a-z]+([0-9]+)")
@@ -167,6 +169,7 @@ class Code:
         self.lanes = 0
         self._loops = 0  # number of loops written
         self._before = 0  # the number of names in use when the innermost loop began
+        self.called = 0  # lines of the functions that are called
         self.metadata: list[str] = []  # appended after the functions
 
     def fresh(self, hint: str = "v") -> str:
@@ -223,6 +226,45 @@ class Code:
         self.declarations[function] = f"declare {type} @{function}({types})"
         values = ", ".join(map(str, arguments))
         return self.assign(type, f"call {flags + ' ' if flags else ''}{type} @{function}({values})")
+
+    def call_of_lanes(
+        self,
+        name: str,
+        x: Register,
+        widths: Sequence[int],
+        write: Callable[[Code, Register], Register],
+    ) -> Register:
+        """A call of a function of one element, for which LLVM substitutes one of its variants for
+        vectors of so many lanes when it vectorises the loop around the call. `write` writes the
+        code of a variant, whose argument is `%x`, and returns its result.
+
+        Variants are inlined by the last pass. The function itself, which is left in what remains of
+        a loop, must not be inlined before. LLVM would drop variants that nothing calls yet.
+        """
+        variants = [f"{name}_{lanes}" for lanes in widths]
+        for lanes, variant in zip((1, *widths), (name, *variants), strict=True):
+            type = x.type if lanes == 1 else f"<{lanes} x {x.type}>"
+            inlined = "noinline" if lanes == 1 else "alwaysinline"
+            code = Code()
+            found = write(code, Register("%x", type))
+            self.declarations.update(code.declarations)
+            text = " ".join((*code.lines, f"  ret {found}"))  # one line, as all declarations
+            self.declarations[variant] = (
+                f"define private {type} @{variant}({type} %x) {inlined} {_PURE} {{ {text} }}"
+            )
+            if lanes == 1:
+                self.called += len(code.lines)
+        kept = ", ".join(f"ptr @{variant}" for variant in variants)
+        self.declarations["llvm.compiler.used"] = (
+            f"@llvm.compiler.used = appending global [{len(variants)} x ptr] [{kept}], "
+            'section "llvm.metadata"'
+        )
+        named = ",".join(
+            f"_ZGV_LLVM_N{lanes}v_{name}({variant})"
+            for lanes, variant in zip(widths, variants, strict=True)
+        )
+        attributes = f'{_PURE} "vector-function-abi-variant"="{named}"'
+        return self.assign(x.type, f"call {x.type} @{name}({x}) {attributes}")
 
     def intrinsic(self, name: str, *arguments: Register) -> Register:
         """An LLVM intrinsic of floating-point or integer values, by its bare name: "fma", "floor",

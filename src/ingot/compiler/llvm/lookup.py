@@ -5,11 +5,12 @@ else a tree of selects.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from zlib import crc32
 
 from ingot.compiler.llvm.code import Code, Register, lane_count, literal
 from ingot.runtime.processor import processor_features
 
-__all__ = ["lookup"]
+__all__ = ["has_permutations", "lookup", "lookup_in_memory"]
 
 _WIDTH = 16
 
@@ -37,6 +38,24 @@ def lookup(code: Code, index: Register, table: Sequence[float]) -> Register:
         pairs = zip(found[::2], found[1::2], strict=True)
         found = [code.select(is_set, odd, even) for even, odd in pairs]
     return found[0]
+
+
+def has_permutations() -> bool:
+    """Whether lookups in vectors of 8 and 16 lanes are single instructions."""
+    return {"avx512f", "avx512vl"} <= processor_features()
+
+
+def lookup_in_memory(code: Code, index: Register, table: Sequence[float]) -> Register:
+    """The same for a single index, from a table in memory."""
+    values = ", ".join(str(literal("float", value)) for value in table)
+    digest = crc32(values.encode())
+    name = f"ingot_table_{digest:08x}"
+    code.declarations[name] = (
+        f"@{name} = private unnamed_addr constant [{_WIDTH} x float] [{values}], align 64"
+    )
+    low = code.binary("and", index, code.constant(_WIDTH - 1, index))
+    at = code.convert("zext", low, "i64")
+    return code.load("float", code.element("float", Register(f"@{name}", "ptr"), at))
 
 
 def _bit(code: Code, index: Register, number: int) -> Register:

@@ -26,7 +26,7 @@ KERNEL_FUNCTION = "define void @KERNEL("
 
 def work_grain(code: Code, elements_per_part: Number) -> Number:
     """How many iterations of the parallel loop are enough work for a thread."""
-    work = max(1, len(code.lines)) * largest((1, elements_per_part))
+    work = max(1, len(code.lines) + code.called) * largest((1, elements_per_part))
     return largest((1, MIN_THREAD_WORK // work))
 
 

@@ -115,6 +115,8 @@ class _Machine:
             # vectors have none, and takes 0.75 of the time.
             level = 1 if code.startswith(IN_VECTORS) else 3
             passes = library.buildPerModuleDefaultPipeline(self._builder, level, 0)
+            # of variants for vectors, which loops call once they are vectorised
+            library.module_AddAlwaysInlinerPass(passes)
             library.RunNewModulePassManager(passes, module, self._builder)
             library.DisposeNewModulePassManger(passes)
             yield module

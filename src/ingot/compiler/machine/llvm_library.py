@@ -63,6 +63,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "PTOSetSLPVectorization": (None, c_void_p, c_bool),
     "CreatePassBuilder": (c_void_p, c_void_p, c_void_p),
     "buildPerModuleDefaultPipeline": (c_void_p, c_void_p, c_int, c_int),
+    "module_AddAlwaysInlinerPass": (None, c_void_p),
     "RunNewModulePassManager": (None, c_void_p, c_void_p, c_void_p),
     "DisposeNewModulePassManger": (None, c_void_p),
     "TargetMachineEmitToMemory": (c_void_p, c_void_p, c_void_p, c_int, _TEXT),

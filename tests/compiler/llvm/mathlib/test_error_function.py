@@ -35,3 +35,24 @@ def test_ends() -> None:
 
 def test_half_types() -> None:
     assert half_errors("erf", scipy.special.erf) < 0.51
+
+
+def test_the_table_has_errors_below_two_ulp_and_ends_at_one() -> None:
+    """The borders of its intervals, the steepest of which is around 3, and all that follows."""
+    borders = np.arange(-32, 33) / 8 + np.linspace(-1e-3, 1e-3, 2001)[:, None]
+    x = borders.astype(np.float32).ravel()
+    found = compile_word("erf", DTYPES[np.float32])(x)
+    assert ulp_errors(found, scipy.special.erf(x.astype(np.float64))).max() < 2
+    ends = np.array([3.875, 3.9, 1e30, np.inf, -4.0, -np.inf, np.nan, -0.0], np.float32)
+    found = compile_word("erf", DTYPES[np.float32])(ends)
+    np.testing.assert_array_equal(found, [1, 1, 1, 1, -1, -1, np.nan, 0])
+    assert np.signbit(found[-1])
+
+
+def test_results_do_not_depend_on_the_position_in_a_loop() -> None:
+    """Vectors of any width and what remains of a loop have their own code."""
+    erf = compile_word("erf", DTYPES[np.float32])
+    x = between(-4, 4).astype(np.float32)[:203]
+    one_by_one = np.concatenate([erf(x[at : at + 1]) for at in range(x.size)])
+    for first in range(20):
+        np.testing.assert_array_equal(erf(x[first:].copy()), one_by_one[first:])
