@@ -125,6 +125,9 @@ LAST_TILE_TIME = 0.15
 # for 128, 0.94 for 256; of 1024, 4096 and 1024 0.70 for 64 rows, 0.90 for 256. matmul_weights.
 MAX_KEPT_PANEL_BYTES = 256 << 20
 MIN_KEPT_PANEL_BYTES = 1 << 14
+# Arrays of one layout that a program keeps packed: the layers of a model share their programs if it
+# is not compiled. No benchmark.
+MAX_KEPT_SOURCES = 64
 # Elements whose copy takes as long as one more call of a product, where `gather_mm` merges products
 # that share a factor: about 8 us. experts_bfloat16.
 GATHERED_CALL_ELEMENTS = 1 << 14
@@ -163,4 +166,4 @@ MIN_ROLLED_TILE_BYTES = 1024
 MAX_TINY_PRODUCT = 1024
 
 # What C reads, through the header that build_support/tuning_header.py generates.
-NATIVE = ("MAX_KEPT_PANEL_BYTES",)
+NATIVE = ("MAX_KEPT_PANEL_BYTES", "MAX_KEPT_SOURCES")

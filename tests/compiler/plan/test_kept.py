@@ -190,6 +190,80 @@ def test_products_without_compile() -> None:
         values[row] = 0
 
 
+def multiplied(x: mx.array, *matrices: mx.array) -> int:
+    """Multiplies by transposed views of matrices, one product after the other. Returns the bytes
+    that are kept then.
+    """
+    gc.collect()
+    mx.clear_cache()
+    before = mx.get_active_memory()
+    for _ in range(3):
+        for w in matrices:
+            mx.eval(x @ w.T)
+    return mx.get_active_memory() - before
+
+
+def test_transposed_views_without_compile() -> None:
+    x, w = own(numbers((ROWS, LENGTH))), own(numbers((COLUMNS, LENGTH), 1))
+    nbytes = COLUMNS * LENGTH * 4
+    assert multiplied(x, w) >= nbytes
+    mx.eval(x @ w[:, :].T)
+    np.array(w)  # nobody has its memory from here on
+    assert multiplied(x, w) >= nbytes
+    shared = np.asarray(w)
+    assert multiplied(x, w) == 0
+    del shared
+    assert multiplied(x, w) >= nbytes
+    layers = [own(numbers((COLUMNS, LENGTH), seed)) for seed in range(4)]
+    assert multiplied(x, *layers) >= 4 * nbytes
+    before = mx.get_active_memory()
+    del layers[1]
+    assert before - mx.get_active_memory() >= 2 * nbytes  # the matrix and its panels
+
+
+def test_views_of_memory_that_others_write_to() -> None:
+    values, given = numbers((COLUMNS, LENGTH), 1), numbers((ROWS, LENGTH))
+    w, x = own(values), own(given)
+    view = w.T
+    mx.eval(view)
+
+    def require() -> None:
+        for _ in range(3):
+            np.testing.assert_allclose(np.array(x @ view), given @ values.T, rtol=1e-3, atol=1e-4)
+
+    require()
+    shared = np.asarray(w)
+    del w  # what refers to the memory are the view and NumPy's array, as many as before
+    for row in range(3):
+        shared[row] = values[row] = row
+        require()
+
+
+def test_views_with_different_offsets() -> None:
+    values, given = numbers((2 * COLUMNS, LENGTH), 1), numbers((ROWS, LENGTH))
+    w, x = own(values), own(given)
+    for _ in range(4):
+        for part in (slice(None, COLUMNS), slice(COLUMNS, None)):
+            found = np.array(x @ w[part].T)
+            np.testing.assert_allclose(found, given @ values[part].T, rtol=1e-3, atol=1e-4)
+
+
+def test_a_donated_view_of_all_elements() -> None:
+    values, given = numbers((COLUMNS, LENGTH), 1), numbers((ROWS, LENGTH))
+    x, flat = own(given), mx.flatten(own(values))
+    for _ in range(3):
+        for _ in range(3):
+            found = np.array(x @ flat.reshape(COLUMNS, LENGTH).T)
+            np.testing.assert_allclose(found, given @ values.T, rtol=1e-3, atol=1e-4)
+        flat[: 2 * LENGTH] = 0.5  # in place, because nothing else refers to the memory
+        values[:2] = 0.5
+        mx.eval(flat)
+        flat = mx.flatten(flat)
+        flat += 1
+        mx.eval(flat)
+        values += 1
+
+
 def test_loops_pack_fixed_operands_once() -> None:
     w, h = own(numbers((40, 40), 1) / 10), own(numbers((30, 40), 2))
 

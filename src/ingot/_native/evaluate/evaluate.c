@@ -149,7 +149,7 @@ PyObject *node_view(Node *node) {
     if (node->data != NULL || evaluate_nodes(&node, 1) == 0)
         data = Py_NewRef(node->data);
     if (data != NULL)
-        ingot_forget_panels(data); /* the caller may write to its memory */
+        ingot_lend(data); /* the caller may write to its memory */
     forget_graph(node);
     Py_DECREF(node);
     return data;

@@ -1,58 +1,84 @@
 /* Panels that programs pack from arrays and keep for later runs with the same arrays.
  *
- * An array is known by a weak reference, so that keeping panels does not keep it alive, nor from being donated. Panels are
- * dropped when the array dies, is changed in place, or is handed to code that may write to its memory. All of this is under
- * the engine lock. */
+ * An array is known by a weak reference to the owner of its memory, so that keeping panels does not keep it alive, nor from
+ * being donated, and by its address: `w.T` is a new array in each evaluation. Panels are dropped when the owner dies, is
+ * changed in place, or is handed to code that may write to its memory. All of this is under the engine lock. */
 #include "programs/kept_panels.h"
 
 #include "memory/buffer.h"
 #include "numpy_api.h"
-#include "tuning.h"
 
-static KeptPanels *all; /* those that have panels */
+static Panels *all;
 static size_t kept_bytes;
 static PyObject *on_death; /* called with a weak reference whose array is gone */
 
-bool ingot_may_keep(PyObject *array) {
-    return Py_REFCNT(array) == 2 && PyArray_CheckExact(array) && PyArray_BASE(as_ndarray(array)) == NULL &&
+/* A flag of arrays that others have or had references to. NumPy uses this bit in requests, but not in arrays. */
+#define LENT NPY_ARRAY_ENSURECOPY
+
+static bool owns_memory(PyObject *array) {
+    return PyArray_CheckExact(array) && PyArray_BASE(as_ndarray(array)) == NULL &&
            PyArray_CHKFLAGS(as_ndarray(array), NPY_ARRAY_OWNDATA);
 }
 
-static bool refers_to(PyObject *weak, PyObject *array) {
-    if (weak == NULL)
+/* The array that owns the memory of an array, or the array itself if that is unknown. */
+static PyObject *owner_of(PyObject *array) {
+    PyObject *base = PyArray_CheckExact(array) ? PyArray_BASE(as_ndarray(array)) : NULL;
+    return base != NULL && owns_memory(base) ? base : array;
+}
+
+bool ingot_may_keep(PyObject *array) {
+    if (Py_REFCNT(array) != 2)
         return false;
+    PyObject *owner = owner_of(array);
+    if (!owns_memory(owner))
+        return false;
+    /* Of a view's owner, the other reference is that of its node or of another view, which nobody may write to while there
+     * are two; or that of a borrower. */
+    return owner == array || (Py_REFCNT(owner) == 2 && !PyArray_CHKFLAGS(as_ndarray(owner), LENT));
+}
+
+static bool refers_to(PyObject *weak, PyObject *array) {
     PyObject *object = ingot_referent(weak);
     Py_XDECREF(object);
     return object == array; /* which is alive */
 }
 
-static void drop(KeptPanels *kept) {
-    if (kept->panels == NULL)
-        return;
-    if (kept->previous != NULL)
-        kept->previous->next = kept->next;
+/* Takes panels out of all lists and releases them. */
+static void drop(Panels *panels) {
+    Panels **sources = panels->block->sources;
+    int i = 0;
+    while (sources[i] != panels)
+        i++;
+    for (; i + 1 < MAX_KEPT_SOURCES && sources[i] != NULL; i++)
+        sources[i] = sources[i + 1];
+    sources[i] = NULL;
+    if (panels->previous != NULL)
+        panels->previous->next = panels->next;
     else
-        all = kept->next;
-    if (kept->next != NULL)
-        kept->next->previous = kept->previous;
-    kept->previous = kept->next = NULL;
-    kept_bytes -= kept->nbytes;
-    Py_CLEAR(kept->panels);
+        all = panels->next;
+    if (panels->next != NULL)
+        panels->next->previous = panels->previous;
+    if (panels->panels != NULL)
+        kept_bytes -= panels->block->nbytes;
+    Py_XDECREF(panels->panels);
+    Py_DECREF(panels->owner);
+    PyMem_Free(panels);
 }
 
 void ingot_drop_panels(KeptPanels *kept) {
     ENGINE_BEGIN
-    drop(kept);
-    Py_CLEAR(kept->seen);
+    while (kept->sources[0] != NULL)
+        drop(kept->sources[0]);
     ENGINE_END
 }
 
 void ingot_forget_panels(PyObject *array) {
+    PyObject *owner = owner_of(array);
     ENGINE_BEGIN
-    for (KeptPanels *kept = all, *next; kept != NULL; kept = next) {
-        next = kept->next;
-        if (refers_to(kept->seen, array))
-            drop(kept);
+    for (Panels *panels = all, *next; panels != NULL; panels = next) {
+        next = panels->next;
+        if (refers_to(panels->owner, owner))
+            drop(panels);
     }
     ENGINE_END
 }
@@ -64,34 +90,69 @@ void ingot_forget_all_panels(void) {
     ENGINE_END
 }
 
+void ingot_lend(PyObject *array) {
+    ingot_forget_panels(array);
+    PyObject *owner = owner_of(array);
+    if (owns_memory(owner))
+        PyArray_ENABLEFLAGS(as_ndarray(owner), LENT);
+}
+
+void ingot_end_loan(PyObject *array) {
+    if (Py_REFCNT(array) == 2 && PyArray_CheckExact(array))
+        PyArray_CLEARFLAGS(as_ndarray(array), LENT);
+}
+
 static PyObject *array_died(PyObject *Py_UNUSED(module), PyObject *weak) {
-    for (KeptPanels *kept = all, *next; kept != NULL; kept = next) {
-        next = kept->next;
-        if (kept->seen == weak)
-            drop(kept);
+    for (Panels *panels = all, *next; panels != NULL; panels = next) {
+        next = panels->next;
+        if (panels->owner == weak)
+            drop(panels);
     }
     Py_RETURN_NONE;
 }
 
-PyObject *ingot_kept_panels(const KeptPanels *kept, PyObject *array) {
-    return kept->panels != NULL && refers_to(kept->seen, array) ? Py_NewRef(kept->panels) : NULL;
+static Panels *find(const KeptPanels *kept, PyObject *array) {
+    const char *data = ndarray_data(array);
+    for (int i = 0; i < MAX_KEPT_SOURCES && kept->sources[i] != NULL; i++) {
+        Panels *panels = kept->sources[i];
+        if (panels->data == data && refers_to(panels->owner, owner_of(array)))
+            return panels;
+    }
+    return NULL;
 }
 
-void ingot_keep_panels(KeptPanels *kept, PyObject *array, PyObject *panels) {
-    if (!refers_to(kept->seen, array)) {
-        drop(kept);
-        Py_XSETREF(kept->seen, PyWeakref_NewRef(array, on_death));
+PyObject *ingot_kept_panels(const KeptPanels *kept, PyObject *array) {
+    Panels *panels = find(kept, array);
+    return panels == NULL ? NULL : Py_XNewRef(panels->panels);
+}
+
+/* Notes the array that panels were computed from for the first time. */
+static void note(KeptPanels *kept, PyObject *array) {
+    if (kept->sources[MAX_KEPT_SOURCES - 1] != NULL)
+        drop(kept->sources[MAX_KEPT_SOURCES - 1]);
+    Panels *panels = PyMem_Calloc(1, sizeof *panels);
+    PyObject *owner = panels == NULL ? NULL : PyWeakref_NewRef(owner_of(array), on_death);
+    if (owner == NULL) {
         PyErr_Clear(); /* without a reference, nothing is kept */
+        PyMem_Free(panels);
         return;
     }
-    if (kept->panels != NULL || kept_bytes + kept->nbytes > MAX_KEPT_PANEL_BYTES)
-        return;
-    kept->panels = Py_NewRef(panels);
-    kept_bytes += kept->nbytes;
-    kept->next = all;
+    *panels = (Panels){.owner = owner, .data = ndarray_data(array), .block = kept, .next = all};
     if (all != NULL)
-        all->previous = kept;
-    all = kept;
+        all->previous = panels;
+    all = panels;
+    memmove(kept->sources + 1, kept->sources, (MAX_KEPT_SOURCES - 1) * sizeof(Panels *));
+    kept->sources[0] = panels;
+}
+
+void ingot_keep_panels(KeptPanels *kept, PyObject *array, PyObject *buffer) {
+    Panels *panels = find(kept, array);
+    if (panels == NULL) {
+        note(kept, array);
+    } else if (panels->panels == NULL && kept_bytes + kept->nbytes <= MAX_KEPT_PANEL_BYTES) {
+        panels->panels = Py_NewRef(buffer);
+        kept_bytes += kept->nbytes;
+    }
 }
 
 LOCKS_METHOD(array_died)
