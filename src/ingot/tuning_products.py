@@ -119,6 +119,13 @@ MIN_SPLIT_LENGTH = 4096
 # three 2.9, four 3.95. matmul_stack.
 TILE_TIME = 0.2
 LAST_TILE_TIME = 0.15
+# Bytes of a matrix on the right up to which a task computes all columns of some rows of a stack of
+# products, and bytes of these results. Measured, time relative to one column of tiles after the
+# other for the whole stack, matrices x (rows, products per sum, columns): 64 x (198, 256, 80) 0.79,
+# 64 x (198, 256, 81) 0.75, 16 x (64, 64, 96) 0.90, 200 x (40, 40, 70) 0.98, 64 x (128, 64, 128)
+# 0.98, 8 x (256, 256, 256) 1.03; a single (2048, 8, 700) 1.18. matmul_stack_odd.
+MAX_BLOCK_RIGHT_BYTES = 1 << 17
+MAX_BLOCK_RESULT_BYTES = 1 << 15
 # Bytes of packed operands that all programs keep for later calls with the same arrays, and the
 # fewest bytes of one: looking it up takes about 100 ns. Measured, time of a forward pass with kept
 # operands relative to without: perceptron of 784, 512, 512 and 10 features 0.85 for 64 rows, 0.90

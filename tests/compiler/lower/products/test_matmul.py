@@ -278,21 +278,41 @@ def test_blas_is_chosen_where_it_is_faster(monkeypatch: pytest.MonkeyPatch) -> N
     assert ways((600, 1000), (1000, 1000), transpose=True) == ["panels"]
 
 
+def _noted(monkeypatch: pytest.MonkeyPatch, attribute: str) -> list[Any]:
+    """A list to which each product that is lowered adds an attribute of its builder."""
+    found: list[Any] = []
+    original = ProductBuilder.kernel
+
+    def noted(self: ProductBuilder) -> Any:
+        found.append(getattr(self, attribute))
+        return original(self)
+
+    monkeypatch.setattr(ProductBuilder, "kernel", noted)
+    return found
+
+
 def test_threads_share_columns_of_few_blocks_of_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Blocks of rows would leave a thread with the last, shorter one idle."""
-    found: list[bool] = []
-    original = ProductBuilder.kernel
-
-    def noted(self: ProductBuilder) -> Any:
-        found.append(self.by_columns)
-        return original(self)
-
-    monkeypatch.setattr(ProductBuilder, "kernel", noted)
+    found = _noted(monkeypatch, "by_columns")
     for m, k, n in ((256, 784, 512), (32, 256, 1024), (300, 1000, 300), (2000, 64, 512)):
         mx.compile(lambda x, y: x @ y.T).explain(mx.zeros((m, k)), mx.zeros((n, k)))
     assert found == [True, True, True, False]
+
+
+def test_blocks_of_rows_of_stacks_have_all_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = _noted(monkeypatch, "by_blocks")
+    for stack, m, k, n in (
+        ((64,), 198, 256, 81),
+        ((), 2000, 8, 700),  # not a stack
+        ((64,), 198, 600, 81),  # the right operand takes too much of L2
+        ((2,), 24, 100, 400),  # too few rows for all threads
+        ((64,), 198, 256, 40),  # one column of tiles
+    ):
+        given = mx.zeros((*stack, m, k)), mx.zeros((*stack, k, n))
+        mx.compile(lambda x, y: x @ y).explain(*given)
+    assert found == [True, False, False, False, False]
 
 
 def test_explanations_say_what_computes_a_product_and_why() -> None:

@@ -101,6 +101,11 @@ def matmul_stack() -> Contenders:
     return _all((64, 127, 65), (64, 65, 33))
 
 
+@benchmark("float32 (64, 198, 256) @ (64, 256, 81): a stack, odd", targets={"numpy": 0.9})
+def matmul_stack_odd() -> Contenders:
+    return _all((64, 198, 256), (64, 256, 81))
+
+
 @benchmark("float32 (10000, 4, 4) @ (10000, 4, 4): many tiny ones", targets={"numpy": 1.15})
 def matmul_tiny_stack() -> Contenders:
     return _all((10000, 4, 4), (10000, 4, 4))

@@ -34,6 +34,7 @@ from ingot.tuning import (
     SUM_BLOCK,
     TILES_PER_TASK,
 )
+from ingot.tuning_products import MAX_BLOCK_RESULT_BYTES, MAX_BLOCK_RIGHT_BYTES
 
 __all__ = ["ProductBuilder", "epilogue_of", "has_axes_of"]
 
@@ -92,6 +93,7 @@ class ProductBuilder(GroupBuilder):
         self.last: TileShape | None = None  # tile shape of the last columns, if different
         self.tiles_per_task = 1  # vertically adjacent tiles per iteration
         self.by_columns = _is_by_columns(product)  # whether threads share columns, rather than rows
+        self.by_blocks = False  # whether threads share rows, each with all columns of results
         self.packed = left  # the left operand, if it is packed
         # the left operand, if the last elements of its rows belong to no pair
         self.unpaired: Buffer | None = None
@@ -147,13 +149,19 @@ class ProductBuilder(GroupBuilder):
         product, tile = self.product, self.tile
         across = -(-product.n // tile.columns)
         down = -(-product.m // tile.rows)
-        if size_of(product.stack) * across * down >= MIN_PRODUCT_TASKS * TILES_PER_TASK:
+        self.by_blocks = across > 1 and _is_by_blocks(product, down)
+        if self.by_blocks:
+            self.tiles_per_task = _tiles_per_block(product, tile)
+        elif size_of(product.stack) * across * down >= MIN_PRODUCT_TASKS * TILES_PER_TASK:
             self.tiles_per_task = TILES_PER_TASK
         if tile.lanes > 1:
             # each panel of a packed left operand has the rows of one tile
             self.last = last_shape(
                 tile, product.n, self.tiles_per_task if self.packed is None else 1
             )
+        if self.by_blocks:
+            self._blocks_of_rows(body, across)
+            return
         if self.last is None:
             self._columns_of_tiles(body, across)
             return
@@ -161,6 +169,27 @@ class ProductBuilder(GroupBuilder):
         self.tile = self.last
         self._columns_of_tiles(body, across - 1, tile)
         self.tile = tile
+
+    def _blocks_of_rows(self, body: TileBody, across: Number) -> None:
+        """A loop over blocks of rows, each with all of its columns of tiles."""
+        product, tile = self.product, self.tile
+        height = self.tiles_per_task * tile.rows
+        lengths = [self.numbers(f"s{axis}", length) for axis, length in enumerate(product.stack)]
+        lengths.append(self.numbers("blocks", -(-product.m // height)))
+        whole = self.numbers("across", across - 1 if self.last else across)
+        with self.parallel(lengths) as (*indices, block):
+            stack, top = [affine(each) for each in indices], affine(block) * height
+            with self.loop(0, whole) as panel:
+                column = affine(panel) * tile.columns
+                with self.loop(top, top + height, self.m, step=tile.rows) as row:
+                    body(stack, affine(row), affine(panel), column)
+            if self.last is not None:
+                self.tile, rest = self.last, affine(self.multiple(whole, whole, by=1))
+                with self.loop(top, top + height, self.m, step=self.last.rows) as row:
+                    body(stack, affine(row), rest, rest * tile.columns)
+                self.tile = tile
+        work = height * product.n * product.k
+        self.nest.parallel[-1].grain = largest((1, MIN_PRODUCT_THREAD_WORK // work))
 
     def _columns_of_tiles(
         self,
@@ -419,7 +448,8 @@ class ProductBuilder(GroupBuilder):
         parts = (self.variant, self.tile, self.last, self.tiles_per_task, product.dtype.name)
         is_transposed, is_row = product.is_transposed, product.m == 1
         is_long = bool(product.k > SUM_BLOCK)
-        facts = (self.packed is None, is_row, is_transposed, is_long, self.by_columns)
+        order = (self.by_columns, self.by_blocks)
+        facts = (self.packed is None, is_row, is_transposed, is_long, *order)
         known = (*parts, *facts, *self.details)
         key = None if self.group.steps else code_key(self, self.numbers, *known)
         return kernel_of(self.nest, self.operands, key)
@@ -431,6 +461,26 @@ def _is_by_columns(product: Product) -> bool:
     """
     rows = product.left.rows
     return bool(not is_symbolic(rows) and rows <= MAX_ROWS_BY_COLUMNS)
+
+
+def _is_by_blocks(product: Product, down: Number) -> bool:
+    """Whether a task computes all columns of some rows, so that these are read from memory once:
+    those of a stack, whose matrices on the right stay in L2 in the meantime, if there are enough
+    for all threads.
+    """
+    right = product.right
+    if not product.stack or any(map(is_symbolic, (down, product.n, product.k, *product.stack))):
+        return False
+    return bool(
+        right.rows * right.columns * right.dtype.size <= MAX_BLOCK_RIGHT_BYTES
+        and size_of(product.stack) * down >= MIN_PRODUCT_TASKS
+    )
+
+
+def _tiles_per_block(product: Product, tile: TileShape) -> int:
+    """Tiles below each other in a block of rows, whose results stay in L1."""
+    nbytes = tile.rows * product.n * product.dtype.size
+    return int(max(1, min(TILES_PER_TASK, MAX_BLOCK_RESULT_BYTES // nbytes)))
 
 
 def _is_view_of(view: Step, step: Step) -> bool:
