@@ -448,12 +448,9 @@ MAX_FOLDED_COLUMNS = 8
 # The largest side of the factors of a Hadamard transform: a larger matrix costs more than another
 # product. No benchmark.
 MAX_HADAMARD_FACTOR = 64
-# Random numbers generated at a time without compile: 32768 words of 4 bytes, and what is computed
-# from them, stay in L2. random_uniform.
+# Functions of random numbers, computed this many at a time without compile: 32768 floats, and what
+# is computed from them, stay in L2. random_uniform.
 RANDOM_SLAB = 1 << 15
-# Applications of the cipher that are faster one at a time with Python's ints than with NumPy, whose
-# calls cost about a microsecond each. random_uniform.
-MAX_SCALAR_BITS = 8
 
 # Items, including nested ones, of a container that a compiled function reads from a variable and
 # compares on each call, at 20 to 50 ns each. Larger containers are constants. No benchmark.

@@ -57,6 +57,9 @@ MAX_UNPACKED_ROW = 64
 SCAN_CHUNK = 1 << 13
 # Elements of scans that justify a thread. cumsum_rows.
 SCAN_GRAIN = 1 << 14
+# Applications of the cipher behind random numbers, two words each, that justify a thread: about 15
+# us of work. random_uniform.
+RANDOM_GRAIN = 1 << 14
 # Elements of a scan up to which a kernel computes it in a compiled program also without maps before
 # or after it, and whatever its layout: calling native code takes as long. No benchmark.
 MAX_SCAN_ALONE = 1 << 13
@@ -75,5 +78,5 @@ MIN_SCANNED_COLUMNS = 8
 # What C reads, through the header that build_support/tuning_header.py makes.
 NATIVE = (
     "SCAN_CHUNK", "SCAN_GRAIN", "MIN_SCANNED_COLUMNS", "SCATTER_GRAIN", "SELECTION_GRAIN",
-    "SORT_GRAIN", "SEARCH_GRAIN",
+    "SORT_GRAIN", "SEARCH_GRAIN", "RANDOM_GRAIN",
 )  # fmt: skip

@@ -16,10 +16,27 @@ import scipy.stats
 
 import ingot.core as mx
 from ingot.graph.op import Missing, registry
-from ingot.ops.random.bits import RandomBits, _encrypted
+from ingot.ops.random.bits import RandomBits
 from ingot.ops.random.vectors import CovarianceRoot
 
 KEY = mx.random.key(3)
+
+
+def encrypted(key: Any, x: int, y: int) -> tuple[int, int]:
+    """Threefry-2x32 with 20 rounds, one number at a time."""
+    rotations = (13, 15, 26, 6, 17, 29, 16, 24)
+    words = (*key, key[0] ^ key[1] ^ 0x1BD11BDA)
+    mask = 0xFFFFFFFF
+    x, y = x + words[0] & mask, y + words[1] & mask
+    for number in range(20):
+        rotation = rotations[number % 8]
+        x = x + y & mask
+        y = (y << rotation & mask | y >> 32 - rotation) ^ x
+        group, last = divmod(number + 1, 4)
+        if last == 0:
+            x = x + words[group % 3] & mask
+            y = y + words[(group + 1) % 3] + group & mask
+    return x, y
 
 
 @pytest.mark.parametrize(
@@ -32,14 +49,20 @@ KEY = mx.random.key(3)
 )
 def test_known_answers(counter: Any, key: Any, expected: Any) -> None:
     """Those that the authors of Threefry published with it."""
-    assert _encrypted(key, *counter) == expected
+    assert encrypted(key, *counter) == expected
+
+
+def test_known_answer_of_the_native_cipher() -> None:
+    """A single word belongs to the counter (0, 0)."""
+    word = RandomBits((1,)).evaluate(np.zeros(2, np.uint32))
+    assert word.tolist() == [0x6B200159]
 
 
 def words_one_by_one(key: Any, number: int) -> list[int]:
     """The layout in plain words: pairs of counters i and i + half; the odd one goes with 0."""
     half = (number + 1) // 2
     pairs = [
-        _encrypted(key, i, 0 if i == half - 1 and number % 2 else i + half) for i in range(half)
+        encrypted(key, i, 0 if i == half - 1 and number % 2 else i + half) for i in range(half)
     ]
     return [*(pair[0] for pair in pairs), *(pair[1] for pair in pairs)][:number]
 

@@ -2,6 +2,7 @@
 #include "numpy_api.h"
 
 #include "order/keys.h"
+#include "rows/random.h"
 #include "rows/scan.h"
 #include "rows/scatter.h"
 #include "order/select.h"
@@ -241,8 +242,51 @@ static PyObject *scatter_rows(PyObject *Py_UNUSED(module), PyObject *arguments) 
     Py_RETURN_NONE;
 }
 
+static bool are_floats(PyArrayObject *x) {
+    return PyArray_TYPE(x) == NPY_FLOAT && PyArray_ISCARRAY_RO(x);
+}
+
+/* polynomial(x, coefficients, results): fills the results with the polynomial's values. */
+static PyObject *polynomial(PyObject *Py_UNUSED(module), PyObject *arguments) {
+    PyArrayObject *x, *coefficients, *out;
+    if (!PyArg_ParseTuple(arguments, "O!O!O!:polynomial", &PyArray_Type, &x, &PyArray_Type, &coefficients, &PyArray_Type, &out))
+        return NULL;
+    bool fits = are_floats(x) && are_floats(coefficients) && are_floats(out) && PyArray_ISWRITEABLE(out) &&
+                PyArray_SIZE(x) == PyArray_SIZE(out) && PyArray_SIZE(coefficients) > 0;
+    if (!fits)
+        return wrong("polynomial");
+    ingot_polynomial(PyArray_DATA(x), PyArray_SIZE(x), PyArray_DATA(coefficients), PyArray_SIZE(coefficients), PyArray_DATA(out));
+    Py_RETURN_NONE;
+}
+
+/* random_words(keys, words, results): fills the results with as many random words for each key, and one more if their
+ * number is odd. */
+static PyObject *random_words(PyObject *Py_UNUSED(module), PyObject *arguments) {
+    PyArrayObject *keys, *out;
+    Py_ssize_t words;
+    if (!PyArg_ParseTuple(arguments, "O!nO!:random_words", &PyArray_Type, &keys, &words, &PyArray_Type, &out))
+        return NULL;
+    bool fits = is_matrix(keys, sizeof(uint32_t)) && PyArray_ISCARRAY_RO(keys) && PyArray_DIM(keys, 1) == 2 && words >= 0 &&
+                is_matrix(out, sizeof(uint32_t)) && PyArray_ISCARRAY(out) && PyArray_DIM(out, 0) == PyArray_DIM(keys, 0) &&
+                PyArray_DIM(out, 1) == words + words % 2;
+    if (!fits)
+        return wrong("random_words");
+    ingot_random_words job = {PyArray_DATA(keys), PyArray_DATA(out), PyArray_DIM(keys, 0), words};
+    bool done = true;
+    if (PyArray_SIZE(out) > 0) {
+        Py_BEGIN_ALLOW_THREADS
+        done = ingot_fill_random_words(&job);
+        Py_END_ALLOW_THREADS
+    }
+    if (!done)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
     {"flat_rows", flat_rows, METH_VARARGS, "flat_rows(index, length, rows, follows) -> whether all are within the axis"},
+    {"polynomial", polynomial, METH_VARARGS, "polynomial(x, coefficients, results): fills the last"},
+    {"random_words", random_words, METH_VARARGS, "random_words(keys, words, results): fills the last"},
     {"scan_rows", scan_rows, METH_VARARGS, "scan_rows(dtype, kind, elements, results) -> whether the results were computed"},
     {"scatter_rows", scatter_rows, METH_VARARGS, "scatter_rows(dtype, mode, table, rows, updates, base): changes the table"},
     {"select_rows", select_rows, METH_VARARGS, "select_rows(dtype, elements, kth, begin, positions, results): fills the last"},

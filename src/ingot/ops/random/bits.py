@@ -10,14 +10,13 @@ programs each word is computed from its position, inside the kernel that uses it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import cycle
-from operator import xor
 from typing import Any
 
 import numpy as np
 
-from ingot._native import Dtype, array, make
+from ingot._native import Dtype, array, make, random_words
 from ingot.graph.device import StreamLike
 from ingot.graph.dtype import uint32
 from ingot.graph.kernel import Kernel, Value
@@ -28,7 +27,6 @@ from ingot.graph.shape import Shape, size_of
 from ingot.ops.internal.adjoints import Broadcast, Reshape
 from ingot.ops.internal.positions import IN_PROGRAMS, Positions
 from ingot.ops.shape.slicing import Slice
-from ingot.tuning import MAX_SCALAR_BITS, RANDOM_SLAB
 
 __all__ = ["random_bits"]
 
@@ -52,15 +50,9 @@ class RandomBits(Host):
 
     def evaluate(self, keys: np.ndarray) -> np.ndarray:
         words = size_of(self.shape)
-        pairs = keys.reshape(-1, 2)
-        applications = (words + 1) // 2
-        result = np.empty((len(pairs), 2 * applications), np.uint32)
-        first, second = result[:, :applications], result[:, applications:]
-        if len(pairs) * applications <= MAX_SCALAR_BITS:
-            _fill_few(pairs, words, first, second)
-        else:
-            for rows, columns in _slabs(len(pairs), applications):
-                _fill(pairs[rows], words, columns, first[rows, columns], second[rows, columns])
+        pairs = np.ascontiguousarray(keys).reshape(-1, 2)
+        result = np.empty((len(pairs), words + words % 2), np.uint32)
+        random_words(pairs, words, result)
         return result[:, :words].reshape((*keys.shape[:-1], *self.shape))
 
     vjp = zero_vjp
@@ -151,34 +143,6 @@ def random_bits(key: array, shape: Shape, stream: StreamLike = None) -> array:
     return make(RandomBits(shape), (key,), shape, uint32, stream)
 
 
-def _fill_few(pairs: np.ndarray, words: int, first: np.ndarray, second: np.ndarray) -> None:
-    applications = first.shape[1]
-    for row, pair in enumerate(pairs.tolist()):
-        for position in range(applications):
-            x, y = _encrypted(pair, position, _second_counter(position, words))
-            first[row, position] = x
-            second[row, position] = y
-
-
-def _second_counter(position: int, words: int) -> int:
-    """The other half of the counter. For an odd number of words, the middle one has no partner."""
-    return 0 if 2 * position + 1 == words else position + (words + 1) // 2
-
-
-def _encrypted(pair: Sequence[int], x: int, y: int) -> tuple[int, int]:
-    """One application of the cipher to the counter (x, y)."""
-
-    def added(a: int, b: int) -> int:
-        return a + b & _MASK
-
-    def rotated(a: int, count: int) -> int:
-        return a << count & _MASK | a >> 32 - count
-
-    words = (*pair, pair[0] ^ pair[1] ^ _PARITY)
-    found: tuple[int, int] = _mixed(x, y, words, added, xor, rotated, int)
-    return found
-
-
 def _mixed(
     x: Any,
     y: Any,
@@ -188,7 +152,7 @@ def _mixed(
     rotated: Callable[[Any, int], Any],
     number: Callable[[int], Any],
 ) -> tuple[Any, Any]:
-    """The cipher in terms of the given arithmetic: of numbers, of arrays, or of a kernel."""
+    """The cipher in terms of the given arithmetic: of arrays, or of a kernel."""
     x = add(x, words[0])
     y = add(y, words[1])
     for group, rotations in zip(range(1, _GROUPS + 1), cycle(_ROTATIONS), strict=False):
@@ -198,36 +162,3 @@ def _mixed(
         x = add(x, words[group % 3])
         y = add(y, add(words[(group + 1) % 3], number(group)))
     return x, y
-
-
-def _slabs(keys: int, applications: int) -> Iterator[tuple[slice, slice]]:
-    height = max(1, RANDOM_SLAB // max(1, applications))
-    width = min(RANDOM_SLAB, applications)
-    for top in range(0, keys, height):
-        for left in range(0, applications, width):
-            yield slice(top, min(top + height, keys)), slice(left, min(left + width, applications))
-
-
-def _fill(
-    pairs: np.ndarray, words: int, columns: slice, first: np.ndarray, second: np.ndarray
-) -> None:
-    """Apply the cipher to the counters of `columns` for each key; `_encrypted` for many."""
-    key = (pairs[:, :1], pairs[:, 1:], pairs[:, :1] ^ pairs[:, 1:] ^ np.uint32(_PARITY))
-    counters = np.arange(columns.start, columns.stop, dtype=np.uint32)
-    partners = counters + np.uint32((words + 1) // 2)
-    if 2 * columns.stop - 1 == words:
-        partners[-1] = 0
-    x = counters + key[0]
-    y = partners + key[1]
-    shifted = np.empty_like(y)
-    for group, rotations in zip(range(1, _GROUPS + 1), cycle(_ROTATIONS), strict=False):
-        for rotation in rotations:
-            x += y
-            np.left_shift(y, rotation, out=shifted)
-            np.right_shift(y, 32 - rotation, out=y)
-            y |= shifted
-            y ^= x
-        x += key[group % 3]
-        y += key[(group + 1) % 3] + np.uint32(group)
-    first[...] = x
-    second[...] = y

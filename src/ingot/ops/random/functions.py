@@ -3,9 +3,9 @@
 The same seed gives bit-identical numbers to MLX's only if the logarithms, the error function and
 its inverse round as MLX's do, which the public ones need not. So they are implemented here again:
 logarithms by C's math library; erf by formula 7.1.26 of Abramowitz and Stegun with the exponential
-of Cephes; erfinv by N. Juffa's polynomials in log(1 - x * x). They use float32 with FMA, which
-float64 emulates: the product of two float32 is exact there, and double rounding of the sum affects
-fewer than one number in 10^7.
+of Cephes; erfinv by N. Juffa's polynomials in log(1 - x * x). They use float32 with FMA. NumPy has
+none: polynomials are native, and float64 emulates the rest, where the product of two float32 is
+exact and double rounding of the sum affects fewer than one number in 10^7.
 
 Native code has FMA and a logarithm with the bits of the GNU C library's, so there they are the same
 step by step. log1p and erf, which are rarely used, stay outside kernels.
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot._native import array
+from ingot._native import array, polynomial
 from ingot.graph.dtype import bfloat16, float16, float32, float64
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.numerics.c_library import c_function
@@ -85,14 +85,9 @@ _TAIL = 6.125  # where -log(1 - x * x) is larger, the other polynomial applies
 
 def _polynomial(x: np.ndarray, coefficients: tuple[float, ...]) -> np.ndarray:
     """The polynomial's values in float32, each step rounded once."""
-    wide = x.astype(np.float64)
-    sums = np.empty_like(wide)
-    value = np.full(x.shape, coefficients[0], np.float32)
-    for coefficient in coefficients[1:]:
-        np.multiply(value, wide, out=sums)
-        sums += coefficient
-        np.copyto(value, sums, casting="same_kind")
-    return value
+    values = np.empty(x.shape, np.float32)
+    polynomial(np.ascontiguousarray(x), np.array(coefficients, np.float32), values)
+    return values
 
 
 def _emitted_polynomial(k: Kernel, x: Value, coefficients: tuple[float, ...]) -> Value:
