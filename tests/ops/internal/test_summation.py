@@ -9,7 +9,7 @@ import pytest
 
 import ingot.core as mx
 from ingot._native import reduce_in_order
-from ingot.ops.internal.summation import _blockwise, _native_reduction
+from ingot.ops.internal.summation import _blockwise, _native_reduction, reduced
 
 LENGTHS = [2, 3, 31, 32, 33, 64, 100, 511, 512, 513, 1029, 16 * 512, 16 * 512 + 1, 40000]
 
@@ -67,7 +67,11 @@ def test_inner_axes_have_at_least_a_block(shape: tuple[int, ...]) -> None:
     assert mx.sum(mx.array(values)).item() == expected
 
 
-@pytest.mark.parametrize("shape", [(2, 1, 40, 1), (3, 5, 700, 1), (2, 20, 513, 70), (1, 1, 9, 3)])
+SHORT = [(37, 1, length, 1) for length in range(2, 18)]  # rows of a few elements
+LONG = [(2, 1, 40, 1), (3, 5, 700, 1), (2, 20, 513, 70), (1, 1, 9, 3), (6, 3, 5, 1)]
+
+
+@pytest.mark.parametrize("shape", LONG + SHORT)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_native_code_and_numpy_agree(shape: tuple[int, ...], dtype: type) -> None:
     values = _summands(*shape).astype(dtype)
@@ -136,3 +140,42 @@ def test_sums_of_transposes(shape: tuple[int, ...]) -> None:
         expected = mx.sum(straight, axes).tolist()
         assert mx.sum(laid, axes).tolist() == expected
         assert mx.compile(lambda x, axes=axes: mx.sum(x, axes))(laid).tolist() == expected
+
+
+def test_sums_of_negative_zeros_are_positive() -> None:
+    for length in (1, 2, 3, 8, 9, 40):
+        totals = _native_reduction(
+            np.full((5, 1, length, 1), -0.0, np.float32), False, np.dtype("f8")
+        )
+        assert not np.signbit(totals).any()
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((900, 3), (1,)),
+        ((900, 3), (0,)),
+        ((3, 900), (0,)),
+        ((10, 1, 300), (1,)),
+        ((4, 40, 2, 9, 2, 3), (2, 4)),
+        ((4, 40, 2, 9, 2, 3), (0, 3, 5)),
+        ((30, 16, 5), (1, 2)),
+        ((30, 17, 5), (0, 1, 2)),
+        ((2, 3), (1,)),
+    ],
+    ids=str,
+)
+def test_reductions_by_axis(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+    values = np.random.default_rng(3).integers(-50, 50, shape)
+    for function, x in (
+        (np.maximum, values.astype(np.float32)),
+        (np.minimum, values[..., ::-1]),
+        (np.add, values.T.copy().T),
+        (np.multiply, values.astype(np.int32)),
+        (np.logical_or, values > 40),
+        (np.logical_and, values > -40),
+    ):
+        found = reduced(x, axes, function)
+        np.testing.assert_array_equal(found, function.reduce(x, axes, x.dtype, keepdims=True))
+        assert found.dtype == x.dtype
+        assert not np.shares_memory(found, x)

@@ -3,7 +3,7 @@
  *
  * The order fixes which elements are combined, not in which order they are read, so vectors run along whichever axis is
  * contiguous in memory: the inner reduced axis (rows), a kept one (columns), or the outer reduced one (spread), where the
- * sums of all blocks are computed first and then added in order. */
+ * sums of all blocks are computed first and then added in order. Rows of a few elements are lanes. */
 #include "numpy_api.h"
 
 #include <string.h>
@@ -15,6 +15,7 @@
 #define ORDER_BLOCK 512
 #define ORDER_PART 16
 #define COLUMNS ORDERED_SUM_COLUMNS
+#define MAX_SHORT_ROW 8
 
 typedef struct {
     Py_ssize_t length, stride; /* in elements */
@@ -24,7 +25,7 @@ typedef struct {
 typedef struct {
     Axis before, outer, inner, behind; /* outer and inner are reduced */
     bool multiplies;
-    enum { ROWS, COLUMNS_BEHIND, SPREAD } strategy;
+    enum { ROWS, SHORT_ROWS, COLUMNS_BEHIND, SPREAD } strategy;
     void *block_sums; /* for SPREAD: one per block, in the order of addition */
 } Shape;
 
@@ -39,7 +40,23 @@ static inline Py_ssize_t block_length(const Shape *shape, Py_ssize_t first) {
 
 /* For each element type and total type: blocks, the three strategies, and the dispatch. */
 #define DEFINE_REDUCTION(NAME, TYPE, TOTAL)                                                                        \
+    /* A block that does not reach all lanes: the others have no effect. */                                        \
+    INLINE TYPE NAME##_short_block(const TYPE *x, Py_ssize_t count, int used, bool multiplies) {                   \
+        TYPE lanes[ORDER_LANES / 2];                                                                               \
+        for (int lane = 0; lane < used; lane++)                                                                    \
+            lanes[lane] = lane >= count ? multiplies : multiplies ? x[lane] : x[lane] + 0;                         \
+        for (int half = used / 2; half > 0; half /= 2)                                                             \
+            for (int lane = 0; lane < half; lane++)                                                                \
+                lanes[lane] = multiplies ? lanes[lane] * lanes[lane + half] : lanes[lane] + lanes[lane + half];    \
+        return lanes[0];                                                                                           \
+    }                                                                                                              \
     INLINE TYPE NAME##_block(const TYPE *x, Py_ssize_t count, bool multiplies) {                                   \
+        if (count <= 4)                                                                                            \
+            return NAME##_short_block(x, count, 4, multiplies);                                                    \
+        if (count <= 8)                                                                                            \
+            return NAME##_short_block(x, count, 8, multiplies);                                                    \
+        if (count <= 16)                                                                                           \
+            return NAME##_short_block(x, count, 16, multiplies);                                                   \
         TYPE lanes[ORDER_LANES];                                                                                   \
         for (int lane = 0; lane < ORDER_LANES; lane++)                                                             \
             lanes[lane] = multiplies;                                                                              \
@@ -137,8 +154,36 @@ static inline Py_ssize_t block_length(const Shape *shape, Py_ssize_t first) {
         *out = multiplies ? total * part : total + part;                                                           \
     }                                                                                                              \
                                                                                                                    \
+    /* Rows of `count` elements, which is a constant, one after the other: vectors run across rows. */             \
+    INLINE void NAME##_short(const TYPE *x, const Shape *shape, TOTAL *out, int count, int used, bool multiplies) { \
+        for (Py_ssize_t row = 0; row < shape->before.length; row++)                                                \
+            out[row] = NAME##_short_block(x + row * count, count, used, multiplies);                               \
+    }                                                                                                              \
+                                                                                                                   \
+    INLINE void NAME##_short_rows(const TYPE *x, const Shape *shape, TOTAL *out, bool multiplies) {                \
+        switch (shape->inner.length) {                                                                             \
+        case 2:                                                                                                    \
+            return NAME##_short(x, shape, out, 2, 2, multiplies);                                                  \
+        case 3:                                                                                                    \
+            return NAME##_short(x, shape, out, 3, 4, multiplies);                                                  \
+        case 4:                                                                                                    \
+            return NAME##_short(x, shape, out, 4, 4, multiplies);                                                  \
+        case 5:                                                                                                    \
+            return NAME##_short(x, shape, out, 5, 8, multiplies);                                                  \
+        case 6:                                                                                                    \
+            return NAME##_short(x, shape, out, 6, 8, multiplies);                                                  \
+        case 7:                                                                                                    \
+            return NAME##_short(x, shape, out, 7, 8, multiplies);                                                  \
+        default:                                                                                                   \
+            return NAME##_short(x, shape, out, 8, 8, multiplies);                                                  \
+        }                                                                                                          \
+    }                                                                                                              \
     INLINE void NAME##_all(const TYPE *x, const Shape *shape, TOTAL *out, bool multiplies) {                       \
         const Axis *before = &shape->before, *behind = &shape->behind;                                             \
+        if (shape->strategy == SHORT_ROWS) {                                                                       \
+            NAME##_short_rows(x, shape, out, multiplies);                                                          \
+            return;                                                                                                \
+        }                                                                                                          \
         Py_ssize_t step = shape->strategy == COLUMNS_BEHIND ? COLUMNS : 1;                                         \
         for (Py_ssize_t row = 0; row < before->length; row++)                                                      \
             for (Py_ssize_t column = 0; column < behind->length; column += step) {                                 \
@@ -174,7 +219,9 @@ static bool is_dense(const Axis *axis) {
 static bool choose_strategy(Shape *shape) {
     if (shape->inner.stride == 1 || shape->inner.length == 1) {
         bool has_columns = shape->inner.length == 1 && (is_dense(&shape->behind) || is_dense(&shape->before));
-        shape->strategy = ROWS;
+        bool is_short = shape->inner.length > 1 && shape->inner.length <= MAX_SHORT_ROW && shape->outer.length == 1 &&
+                        shape->behind.length == 1 && shape->before.stride == shape->inner.length;
+        shape->strategy = is_short ? SHORT_ROWS : ROWS;
         if (!has_columns)
             return true;
     }

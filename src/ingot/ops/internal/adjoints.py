@@ -25,7 +25,7 @@ from ingot.graph.op import Op, apply
 from ingot.graph.roles import Linear, Reduce, View
 from ingot.graph.shape import Shape, same_shape
 from ingot.ops.elementwise.casting import AsType, astype
-from ingot.ops.internal.summation import in_order
+from ingot.ops.internal.summation import in_order, reduced
 
 __all__ = [
     "Broadcast",
@@ -191,7 +191,7 @@ class Sum(Reduction):
 
     def evaluate(self, x: np.ndarray) -> np.ndarray:
         if not is_inexact(self.dtype):
-            return np.add.reduce(x, self.axes, self.dtype.numpy, keepdims=True)
+            return reduced(x.astype(self.dtype.numpy, copy=False), self.axes, np.add)
         return in_order(x, self.axes, self.dtype.numpy, np.add, 0)
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:

@@ -9,7 +9,7 @@ depend on the order.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import prod
 from typing import NamedTuple
 
@@ -19,8 +19,16 @@ import numpy as np
 from ingot._native import reduce_in_order
 from ingot.graph.numerics.casts import converted
 from ingot.graph.numerics.reduction_order import BLOCK, LANES, PART, inner_axes
+from ingot.tuning_rows import MAX_SLICED_AXIS, MIN_LOOP_BEHIND, MIN_SLICED_ELEMENTS
 
-__all__ = ["extreme", "in_order", "ordered_reduction", "without_bfloat16", "work_dtype"]
+__all__ = [
+    "extreme",
+    "in_order",
+    "ordered_reduction",
+    "reduced",
+    "without_bfloat16",
+    "work_dtype",
+]
 
 _bfloat16 = np.dtype(ml_dtypes.bfloat16)
 _float32 = np.dtype(np.float32)
@@ -50,15 +58,33 @@ def ordered_reduction(
 
 def extreme(x: np.ndarray, axes: tuple[int, ...], function: np.ufunc) -> np.ndarray:
     """The largest (`np.maximum`) or smallest elements over `axes`; -0 is less than +0."""
-    found: np.ndarray = function.reduce(x, axes, keepdims=True)
+    found = reduced(x, axes, function)
     if x.dtype.kind != "f" or not (zeros := found == 0).any():
         return found
     # The extreme is a zero, so there is no NaN and no element beyond zero. As integers, all
     # elements have the sign of their number, +0 is 0 and -0 is the lowest: the integer extreme has
     # the sign of the zero.
-    as_integer = function.reduce(x.view(f"i{x.dtype.itemsize}"), axes, keepdims=True)
+    as_integer = reduced(x.view(f"i{x.dtype.itemsize}"), axes, function)
     signed = np.where(as_integer < 0, x.dtype.type(-0.0), x.dtype.type(0.0))
     return np.where(zeros, signed, found)
+
+
+def reduced(x: np.ndarray, axes: tuple[int, ...], function: np.ufunc) -> np.ndarray:
+    """`function.reduce` over sorted axes, for functions that do not depend on the order: one axis
+    after the other from the outermost, and short ones slice by slice. NumPy's inner loop would
+    otherwise be as short as these.
+    """
+    if len(axes) == x.ndim or x.size < MIN_SLICED_ELEMENTS:
+        return np.asarray(function.reduce(x, axes, x.dtype, keepdims=True))
+    for axis in axes:
+        length, behind = x.shape[axis], prod(x.shape[axis + 1 :])
+        is_short = 1 < length <= MAX_SLICED_AXIS and behind < MIN_LOOP_BEHIND
+        if is_short and x.size >= MIN_SLICED_ELEMENTS:
+            first, *others = np.moveaxis(x, axis, 0)
+            x = np.expand_dims(reduce(function, others, first), axis)
+        else:
+            x = function.reduce(x, axis, x.dtype, keepdims=True)
+    return x
 
 
 class _Plan(NamedTuple):

@@ -31,7 +31,7 @@ from ingot.graph.roles import Reduce
 from ingot.ops.elementwise.casting import astype
 from ingot.ops.elementwise.complex_numbers import conj
 from ingot.ops.internal.adjoints import Reduction, Sum, cached_op
-from ingot.ops.internal.summation import in_order
+from ingot.ops.internal.summation import in_order, reduced
 from ingot.ops.reduce.axes import Axis, joined_axes, reduced_axes, without_axes
 from ingot.ops.reduce.scan import cumprod
 
@@ -64,7 +64,7 @@ class Prod(Reduction):
     def evaluate(self, x: np.ndarray) -> np.ndarray:
         target = self.dtype.numpy
         if not is_inexact(self.dtype):
-            return np.multiply.reduce(x, self.axes, target, keepdims=True)
+            return reduced(x.astype(target, copy=False), self.axes, np.multiply)
         combine = product if is_complex(self.dtype) else np.multiply
         return in_order(x, self.axes, target, combine, 1)
 
@@ -108,7 +108,7 @@ class All(_Logical):
     identity = 1
 
     def evaluate(self, x: np.ndarray) -> np.ndarray:
-        return np.logical_and.reduce(x.astype(_bool, copy=False), self.axes, keepdims=True)
+        return reduced(x.astype(_bool, copy=False), self.axes, np.logical_and)
 
     def combine(self, k: Kernel, a: Value, b: Value) -> Value:
         return k.bitwise_and(a, b)
@@ -122,7 +122,7 @@ class Any(_Logical):
     identity = 0
 
     def evaluate(self, x: np.ndarray) -> np.ndarray:
-        return np.logical_or.reduce(x.astype(_bool, copy=False), self.axes, keepdims=True)
+        return reduced(x.astype(_bool, copy=False), self.axes, np.logical_or)
 
     def combine(self, k: Kernel, a: Value, b: Value) -> Value:
         return k.bitwise_or(a, b)
