@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 import ingot.core as mx
+from ingot import _native
 from ingot._native import NativeProgram, SmallProduct
 from ingot.compiler.call import alone, symbolic_program
 from ingot.compiler.call.alone import _program, _varying_axes, program_alone
 from ingot.compiler.machine import kernels
+from ingot.ops.attention import step
 from ingot.ops.elementwise.exponential import Exp
 from ingot.ops.products.contraction import Matmul
 from ingot.tuning import MIN_RECURRING_ELEMENTS
@@ -105,6 +107,10 @@ def _scores(library: Any, rows: int, generator: np.random.Generator) -> np.ndarr
     return np.array(library.array(q).swapaxes(1, 2) @ library.array(k).transpose(0, 2, 3, 1))
 
 
+def _refuse(*_: Any) -> Any:
+    raise AssertionError("makes a program")
+
+
 @pytest.mark.parametrize(("product", "examples"), [(_linear, 3), (_quantized, 1), (_scores, 3)])
 def test_new_lengths_of_products_compile_nothing(
     product: Any, examples: int, monkeypatch: pytest.MonkeyPatch
@@ -116,12 +122,9 @@ def test_new_lengths_of_products_compile_nothing(
     for rows in (230, 250, 270)[:examples]:  # the last tells what varies
         compare(rows)
 
-    def refuse(*_: Any) -> Any:
-        raise AssertionError("makes a program")
-
-    monkeypatch.setattr(alone, "run_pipeline", refuse)
-    monkeypatch.setattr(symbolic_program, "run_pipeline", refuse)
-    monkeypatch.setattr(kernels._Kernel, "of", refuse)
+    monkeypatch.setattr(alone, "run_pipeline", _refuse)
+    monkeypatch.setattr(symbolic_program, "run_pipeline", _refuse)
+    monkeypatch.setattr(kernels._Kernel, "of", _refuse)
     for rows in (231, 243, 288, 297):
         compare(rows)
 
@@ -199,3 +202,55 @@ def test_recurring_ops_stay_with_their_rules_without_fusion() -> None:
     finally:
         mx.set_eager_fusion(True)
     assert _program.cache_info().misses == made
+
+
+Q, K, V = (
+    np.random.default_rng(seed).normal(size=(2, heads, 90, 16)).astype(np.float32)
+    for seed, heads in enumerate((6, 2, 2))
+)
+HIDDEN = np.random.default_rng(3).random((90, 90)) < 0.3
+
+
+def _attention(library: Any, queries: int, keys: int, kind: str) -> Any:
+    """Of heads that lie interleaved, as those of a model do."""
+    q, k, v = (
+        library.array(x[:, :, :length].swapaxes(1, 2)).swapaxes(1, 2)
+        for x, length in ((Q, queries), (K, keys), (V, keys))
+    )
+    given: dict[str, Any] = {"mask": "causal" if kind == "causal" else None}
+    if kind == "mask":
+        given["mask"] = library.array(HIDDEN[:queries, :keys] | (np.arange(keys) == 0))
+    elif kind == "sinks":
+        given["sinks"] = library.array(np.linspace(-2, 2, 6, dtype=np.float32))
+    return library.fast.scaled_dot_product_attention(q, k, v, scale=0.25, **given)
+
+
+@pytest.mark.parametrize("kind", ["causal", "mask", "sinks", "plain"])
+def test_new_lengths_of_prompts_compile_nothing(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.array(_attention(mx, 40, 50, kind))
+    monkeypatch.setattr(alone, "run_pipeline", _refuse)
+    monkeypatch.setattr(symbolic_program, "run_pipeline", _refuse)
+    for queries, keys in ((41, 50), (38, 47), (42, 61)):  # on the same side of each threshold
+        found, expected = (np.array(_attention(x, queries, keys, kind)) for x in (mx, mlx))
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["causal", "mask", "sinks", "plain"])
+@pytest.mark.parametrize("is_long", [False, True])
+def test_lengths_of_prompts_that_recur_get_a_program(
+    kind: str, is_long: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if is_long:  # too many scores to store
+        monkeypatch.setattr(step, "MIN_BLOCKED_SCORES", 1)
+    monkeypatch.setattr(alone, "MIN_WORK_FOR_LENGTHS", 3 * 2 * 6 * 70 * 80)
+    alone._work.cache_clear()
+    alone._program.cache_clear()
+    _native.forget_programs()
+    made: list[Any] = []
+    pipeline = alone.run_pipeline
+    monkeypatch.setattr(alone, "run_pipeline", lambda *x: made.append(x) or pipeline(*x))
+    expected = np.array(_attention(mlx, 70, 80, kind))
+    for call in range(4):
+        found = np.array(_attention(mx, 70, 80, kind))
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+        assert len(made) == (call >= 2)

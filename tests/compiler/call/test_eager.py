@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import mlx.core as mlx
 import numpy as np
 import pytest
 
@@ -164,3 +165,24 @@ def test_parameters_of_ops_may_change_too(made: list[str]) -> None:
             found, np.exp(x[start : start + 200] * 2) - x[:200] + start, rtol=1e-4, atol=1e-4
         )
     assert "specialised" not in made
+
+
+@pytest.mark.parametrize("lengths", [(100, 100, 100), (100, 105, 110, 120)])
+def test_programs_contain_what_compositions_are_composed_of(
+    lengths: tuple[int, ...], made: list[str]
+) -> None:
+    def model(library: Any, length: int) -> Any:
+        q, k, v = np.random.default_rng(length).normal(size=(3, 1, 4, length, 32))
+        q, k, v = (library.array(x.astype(np.float32)) for x in (q, k, v))
+        found = library.fast.scaled_dot_product_attention(
+            library.sin(q), library.cos(k) * 2, v, scale=0.2, mask="causal"
+        )
+        last = library.fast.rms_norm(found[:, :, -2:], None, 1e-5)  # one node
+        return library.exp(found) * 2 + 1, library.tanh(last)
+
+    for length in lengths:
+        results = model(mx, length)
+        mx.eval(results)
+        for found, expected in zip(results, model(mlx, length), strict=True):
+            np.testing.assert_allclose(np.array(found), np.array(expected), rtol=1e-4, atol=1e-4)
+    assert made == ["specialised" if lengths[0] == lengths[1] else "symbolic"]

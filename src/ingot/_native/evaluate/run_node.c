@@ -298,7 +298,9 @@ static PyObject *run_alone(Node *node, const Call *call) {
     if (program == NULL) {
         if ((program = run_callback(callbacks.program_alone, node, call, false)) == NULL)
             return NULL;
-        if (has_key && program != Py_NotImplemented) /* that: not yet, ask again */
+        if (PyTuple_Check(program)) /* for now: ask again */
+            Py_SETREF(program, Py_NewRef(PyTuple_GET_ITEM(program, 0)));
+        else if (has_key && program != Py_NotImplemented) /* that: not yet */
             dispatch_keep_program(&key, program);
     }
     if (!ingot_is_small_product(program))

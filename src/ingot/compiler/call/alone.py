@@ -23,7 +23,7 @@ from ingot import _native
 from ingot._native import Dtype, NativeProgram, Node, SmallProduct, array, placeholder
 from ingot.compiler.call.cache_info import Account
 from ingot.compiler.call.symbolic_program import SymbolicProgram
-from ingot.compiler.forms.tape import Step, Tape
+from ingot.compiler.forms.tape import Step, Tape, add_graph
 from ingot.compiler.lower.products.choose import OF_BLAS
 from ingot.compiler.pipeline import run_pipeline
 from ingot.compiler.trace.symbolic import symbolic_tape
@@ -41,6 +41,7 @@ from ingot.tuning import (
     MAX_SYMBOLIC_PRODUCTS,
     MAX_SYMBOLIC_PROGRAMS,
     MIN_SYMBOLIC_EXAMPLES,
+    MIN_WORK_FOR_LENGTHS,
 )
 from ingot.tuning_products import MIN_SMALL_RUNS_ALONE
 
@@ -52,20 +53,30 @@ Axes = tuple[int, ...]
 
 def program_alone(
     node: Node, op: Tiled, values: tuple[np.ndarray, ...]
-) -> NativeProgram | SmallProduct | NotImplementedType | None:
+) -> NativeProgram | SmallProduct | tuple[NativeProgram | None] | NotImplementedType | None:
     """The program of an op with one output, for inputs of this layout; None if its `evaluate` rule
-    is to compute it, NotImplemented if that is so for now. Called when
-    `_native/evaluate/dispatch.c` has no program for it.
+    is to compute it, a tuple of a program if that is to run for now, NotImplemented if the rule is.
+    Called when `_native/evaluate/dispatch.c` has no program for it.
     """
     layouts = [(x.shape, x.strides, x.dtype) for x in values]
-    if not op.runs_alone(*[value.shape for value in values]):
+    kinds = [(x.ndim, x.dtype) for x in values]
+    shapes = [x.shape for x in values]
+    work = op.work_for_lengths(*shapes) if isinstance(op, Composite) else 0
+    if work > 0:
+        done = _work(op, numerics_key(), *layouts)
+        done.elements += work
+        if done.elements >= MIN_WORK_FOR_LENGTHS:
+            return _program(op, numerics_key(), *layouts)
+        if not op.runs_alone(*shapes):
+            return NotImplemented
+        return (_composite(op, numerics_key(), *kinds).native(values),)
+    if not op.runs_alone(*shapes):
         if not op.is_compiled_often:
             return op.small_product(*values)
         if next(_runs(op, numerics_key(), *layouts)) < MIN_SMALL_RUNS_ALONE:
             return NotImplemented
     if isinstance(op, OF_BLAS) and product_engine() == "blas":
         return None
-    kinds = [(x.ndim, x.dtype) for x in values]
     if isinstance(op, Composite):
         return _composite(op, numerics_key(), *kinds).native(values)
     if isinstance(op, (Product, QuantizedProduct)):
@@ -147,14 +158,17 @@ class _Kind(ABC):
 
 
 class _Composition(_Kind):
-    """Of a composite op. All lengths are symbols but for those of last axes: prompts are of any
-    length.
+    """Of a composite op. All lengths are symbols but for those of most last axes: prompts are of
+    any length.
     """
 
     op: Composite
 
     def _constant_axes(self, inputs: tuple[np.ndarray, ...]) -> list[list[int]]:
-        return [[x.ndim - 1] if x.ndim else [] for x in inputs]
+        return [
+            [x.ndim - 1] if x.ndim and self.op.has_fixed_rows(position) else []
+            for position, x in enumerate(inputs)
+        ]
 
     def _result(self, inputs: list[array]) -> array:
         return self.op.compose(*inputs)
@@ -255,12 +269,24 @@ def _runs(op: Tiled, numerics: Hashable, *layouts: tuple[Any, ...]) -> Iterator[
     return count(1)
 
 
+class _Work:
+    """What programs for all lengths did for inputs of one layout, in elements."""
+
+    def __init__(self) -> None:
+        self.elements = 0
+
+
+@lru_cache(maxsize=MAX_PROGRAMS_ALONE)
+def _work(op: Composite, numerics: Hashable, *layouts: tuple[Any, ...]) -> _Work:
+    return _Work()
+
+
 @lru_cache(maxsize=MAX_PROGRAMS_ALONE)
 def _program(op: Op, numerics: Hashable, *layouts: tuple[Any, ...]) -> NativeProgram:
     """The program for inputs of these shapes, strides and dtypes, under these settings."""
     inputs = [placeholder(shape, _dtype(dtype)) for shape, _, dtype in layouts]
     with _native.tracing:
-        result = apply(op, *inputs)
+        result = op.compose(*inputs) if isinstance(op, Composite) else apply(op, *inputs)
     name = type(op).__name__
     tape = _tape(inputs, result)
     program = run_pipeline(tape, CompileMode.enabled, name).program
@@ -274,14 +300,7 @@ def _tape(inputs: list[array], result: array) -> Tape:
     """The steps from inputs to a result; other values without an op are constants."""
     made = {x._node: Step(None, (), x.shape, x.dtype) for x in inputs}
     starts = list(made.values())
-    for node in _native.topological([result]):
-        if node in made:
-            continue
-        if node.op is None:
-            made[node] = Step(None, (), node.shape, node.dtype, value=node.data)
-        else:
-            sources = [made[source] for source in node.inputs]
-            made[node] = Step(node.op, sources, node.shape, node.dtype, node.stream)
+    add_graph(made, result)
     return Tape(starts, [made[result._node]], list(dict.fromkeys([*starts, *made.values()])))
 
 

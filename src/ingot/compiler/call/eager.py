@@ -19,12 +19,19 @@ from ingot._native import Dtype, NativeProgram, Node, UseCounter
 from ingot.compiler.call.examples import Dimensions, Numbers, generalised, skeleton
 from ingot.compiler.call.fusion_policy import Family, may_fuse, pays
 from ingot.compiler.call.symbolic_program import SymbolicProgram
-from ingot.compiler.forms.tape import Step, Tape, add_steps, only_carries_rules, passed_input
+from ingot.compiler.forms.tape import (
+    Step,
+    Tape,
+    add_steps,
+    composed_step,
+    only_carries_rules,
+    passed_input,
+)
 from ingot.compiler.pipeline import run_pipeline
 from ingot.compiler.run.program import Program
 from ingot.compiler.run.shaped_program import ShapedProgram
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.roles import View
+from ingot.graph.roles import Composite, View
 from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.numerics import numerics_key
 from ingot.runtime.profile.profiler import is_profiling, profiled, set_graph_origins
@@ -295,6 +302,8 @@ def _tape(nodes: list[Node], wanted: list[int], leaves: list[Node]) -> Tape:
 
     def step_of(position: int, node: Node) -> Step:
         sources = [made[source] for source in node.inputs]
+        if isinstance(node.op, Composite):
+            return composed_step(made, node.op, sources, position)
         return Step(node.op, sources, node.shape, node.dtype, node.stream, position)
 
     add_steps(made, nodes, step_of)

@@ -17,8 +17,16 @@ from typing import Any
 from ingot._native import Node
 from ingot.compiler.forms.size import is_symbolic
 from ingot.compiler.forms.sizes import Sizes
-from ingot.compiler.forms.tape import Step, Tape, add_steps, only_carries_rules, passed_input
+from ingot.compiler.forms.tape import (
+    Step,
+    Tape,
+    add_steps,
+    composed_step,
+    only_carries_rules,
+    passed_input,
+)
 from ingot.graph.op import parameters
+from ingot.graph.roles import Composite
 
 __all__ = ["Dimensions", "Numbers", "generalised", "skeleton"]
 
@@ -168,6 +176,8 @@ def generalised(
         }
         op = replace(node.op, **changed) if changed else node.op
         sources = [made[source] for source in node.inputs]
+        if isinstance(op, Composite):
+            return composed_step(made, op, sources, position)
         return Step(op, sources, shape, node.dtype, node.stream, position)
 
     add_steps(made, nodes, step_of)

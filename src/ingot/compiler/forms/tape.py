@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from ingot._native import Dtype, Node, array
+from ingot import _native
+from ingot._native import Dtype, Node, array, placeholder
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import Op, parameters
 from ingot.graph.outputs import Output
 from ingot.graph.reporting.source import Source
+from ingot.graph.roles import Composite
 
 __all__ = [
     "LengthStep",
@@ -229,8 +231,8 @@ def tape_of(
     """
     made: dict[Node, Step] = {}
     tape_inputs = []
-    for placeholder in inputs:
-        step = made[placeholder] = Step(None, (), placeholder.shape, placeholder.dtype)
+    for node in inputs:
+        step = made[node] = Step(None, (), node.shape, node.dtype)
         tape_inputs.append(step)
     steps = list(tape_inputs)
     for node in _between(inputs, outputs, nodes):
@@ -267,6 +269,32 @@ def add_steps(
             made[node] = made[passed]
         elif not only_carries_rules(node):
             made[node] = step_of(position, node)
+
+
+def add_graph(made: dict[Node, Step], result: array, source: Any = None) -> None:
+    """Adds the steps of the nodes behind a result that have none; values without an op are
+    constants.
+    """
+    for node in _native.topological([result]):
+        if node in made:
+            continue
+        if node.op is None:
+            made[node] = Step(None, (), node.shape, node.dtype, value=node.data)
+        else:
+            sources = [made[each] for each in node.inputs]
+            made[node] = Step(node.op, sources, node.shape, node.dtype, node.stream, source)
+
+
+def composed_step(made: dict[Node, Step], op: Composite, sources: Sequence[Step], at: int) -> Step:
+    """The result of a composition as the steps that it is composed of, which are added; `at` is the
+    position of its node.
+    """
+    inputs = [placeholder(step.shape, step.dtype) for step in sources]
+    with _native.tracing:
+        result = op.compose(*inputs)
+    made.update(zip([x._node for x in inputs], sources, strict=True))
+    add_graph(made, result, at)  # compositions may share constants
+    return made[result._node]
 
 
 def only_carries_rules(node: Node) -> bool:

@@ -63,10 +63,10 @@ def scaled_dot_product_attention(
     scores = None if sinks is None else _checked_sinks(sinks, q.shape[1], dtype)
     q, k, v = (astype(x, dtype, stream) for x in (q, k, v))
     extras = [x for x in (added, scores) if x is not None]
+    if not force_fused and not _native.in_tracing():
+        step = AttentionStep(factor, causal, added is not None)
+        return apply(step, q, k, v, *extras, stream=stream)
     if not force_fused and not _is_nest(shape):
-        if not _native.in_tracing() and q.shape[2] <= MAX_QUERIES_AT_ONCE:
-            step = AttentionStep(factor, causal, added is not None)
-            return apply(step, q, k, v, *extras, stream=stream)
         return composed_attention(q, k, v, factor, causal, added, scores)
     op = Attention(factor, causal, added is not None)
     result, *_ = apply_multiple(op, q, k, v, *extras, stream=stream)
@@ -74,14 +74,14 @@ def scaled_dot_product_attention(
 
 
 def _is_nest(shape: Shape) -> bool:
-    """Whether attention with scores of a shape is one op: it has too many scores to store, or
-    becomes a loop nest of a compiled program, which needs static lengths. A few queries are
-    matrix-vector products, which are memory-bound.
+    """Whether traced attention with scores of a shape is one op: it has too many scores to store,
+    or becomes a loop nest, which needs static lengths. A few queries are matrix-vector products,
+    which are memory-bound.
     """
     if size_of(shape) >= MIN_BLOCKED_SCORES:
         return True
     known = all(type(length) is int for length in shape)
-    return _native.in_tracing() and known and shape[2] > MAX_QUERIES_AT_ONCE
+    return known and shape[2] > MAX_QUERIES_AT_ONCE
 
 
 def _checked_dtype(q: Any, k: Any, v: Any) -> Dtype:

@@ -1,5 +1,8 @@
-"""Attention of few queries as one node, for decoding, where the number of keys grows by one each
-step, so that a program of fixed lengths would run only once.
+"""Attention as one node, outside transforms and compiled functions.
+
+Few queries are computed by native code: in decoding, the number of keys grows by one each step, so
+that a program of fixed lengths would run only once. Prompts have a program for all lengths until
+the same lengths have come often enough to pay for a loop nest of their own, which stores no scores.
 """
 
 from __future__ import annotations
@@ -11,17 +14,19 @@ import numpy as np
 
 from ingot._native import Dtype, array, attention_step
 from ingot.graph.lazy_dataclass import dataclass
+from ingot.graph.outputs import apply_multiple
 from ingot.graph.roles import Composite
-from ingot.graph.shape import Shape
+from ingot.graph.shape import Shape, size_of
 from ingot.ops.attention.blocks import Masking, attend
-from ingot.ops.attention.rules import composed_attention
+from ingot.ops.attention.rules import Attention, composed_attention
+from ingot.tuning import MAX_QUERIES_AT_ONCE, MIN_BLOCKED_SCORES
 
 __all__ = ["AttentionStep"]
 
 
 @dataclass(frozen=True)
 class AttentionStep(Composite):
-    """Attention by native code. A mask and sinks may follow the values."""
+    """Attention. A mask and sinks may follow the values."""
 
     scale: float
     causal: bool
@@ -37,20 +42,37 @@ class AttentionStep(Composite):
 
     def compose(self, *inputs: array) -> array:
         q, k, v, *extras = inputs
+        lengths = _scores(q.shape, k.shape)
+        if q.shape[2] > MAX_QUERIES_AT_ONCE and all(type(length) is int for length in lengths):
+            op = Attention(self.scale, self.causal, self.has_mask)
+            result, *_ = apply_multiple(op, *inputs)
+            return result
         mask, sinks = self._extras(extras)
         return composed_attention(q, k, v, self.scale, self.causal, mask, sinks)
 
     def runs_alone(self, *shapes: Shape) -> bool:
-        return False
+        count = size_of(_scores(*shapes[:2]))
+        return shapes[0][2] > MAX_QUERIES_AT_ONCE and 0 < count < MIN_BLOCKED_SCORES
+
+    def has_fixed_rows(self, position: int) -> bool:
+        return not (self.has_mask and position == 3)  # its rows have one element for each key
+
+    def work_for_lengths(self, *shapes: Shape) -> int:
+        return size_of(_scores(*shapes[:2])) if shapes[0][2] > MAX_QUERIES_AT_ONCE else 0
 
     def evaluate(self, *values: np.ndarray) -> np.ndarray:
         q, k, v, *extras = values
         masking = Masking(self.causal, *self._extras(extras))
         if k.shape[2] == 0:
             return np.zeros((*q.shape[:-1], v.shape[-1]), q.dtype)
-        if q.dtype == np.float64:
+        if q.dtype == np.float64 or q.shape[2] > MAX_QUERIES_AT_ONCE:
             return attend(q, k, v, self.scale, masking)[0]
         return _attend(q, k, v, self.scale, masking).astype(q.dtype, copy=False)
+
+
+def _scores(queries: Shape, keys: Shape) -> Shape:
+    """The shape of the scores."""
+    return (*queries[:3], keys[2])
 
 
 def _attend(
