@@ -39,172 +39,172 @@ static inline Py_ssize_t block_length(const Shape *shape, Py_ssize_t first) {
 }
 
 /* For each element type and total type: blocks, the three strategies, and the dispatch. */
-#define DEFINE_REDUCTION(NAME, TYPE, TOTAL)                                                                        \
-    /* A block that does not reach all lanes: the others have no effect. */                                        \
-    INLINE TYPE NAME##_short_block(const TYPE *x, Py_ssize_t count, int used, bool multiplies) {                   \
-        TYPE lanes[ORDER_LANES / 2];                                                                               \
-        for (int lane = 0; lane < used; lane++)                                                                    \
-            lanes[lane] = lane >= count ? multiplies : multiplies ? x[lane] : x[lane] + 0;                         \
-        for (int half = used / 2; half > 0; half /= 2)                                                             \
-            for (int lane = 0; lane < half; lane++)                                                                \
-                lanes[lane] = multiplies ? lanes[lane] * lanes[lane + half] : lanes[lane] + lanes[lane + half];    \
-        return lanes[0];                                                                                           \
-    }                                                                                                              \
-    INLINE TYPE NAME##_block(const TYPE *x, Py_ssize_t count, bool multiplies) {                                   \
-        if (count <= 4)                                                                                            \
-            return NAME##_short_block(x, count, 4, multiplies);                                                    \
-        if (count <= 8)                                                                                            \
-            return NAME##_short_block(x, count, 8, multiplies);                                                    \
-        if (count <= 16)                                                                                           \
-            return NAME##_short_block(x, count, 16, multiplies);                                                   \
-        TYPE lanes[ORDER_LANES];                                                                                   \
-        for (int lane = 0; lane < ORDER_LANES; lane++)                                                             \
-            lanes[lane] = multiplies;                                                                              \
-        for (; count >= ORDER_LANES; count -= ORDER_LANES, x += ORDER_LANES)                                       \
-            for (int lane = 0; lane < ORDER_LANES; lane++)                                                         \
-                lanes[lane] = multiplies ? lanes[lane] * x[lane] : lanes[lane] + x[lane];                          \
-        for (int lane = 0; lane < count; lane++)                                                                   \
-            lanes[lane] = multiplies ? lanes[lane] * x[lane] : lanes[lane] + x[lane];                              \
-        for (int half = ORDER_LANES / 2; half > 0; half /= 2)                                                      \
-            for (int lane = 0; lane < half; lane++)                                                                \
-                lanes[lane] = multiplies ? lanes[lane] * lanes[lane + half] : lanes[lane] + lanes[lane + half];    \
-        return lanes[0];                                                                                           \
-    }                                                                                                              \
-                                                                                                                   \
-    /* A block of each of several columns that lie side by side; the sums are in the first lane. */                \
-    INLINE void NAME##_blocks(const TYPE *x, Py_ssize_t stride, Py_ssize_t count, Py_ssize_t width,                \
-                              TYPE lanes[ORDER_LANES][COLUMNS], bool multiplies) {                                 \
-        for (int lane = 0; lane < ORDER_LANES; lane++)                                                             \
-            for (int column = 0; column < COLUMNS; column++)                                                       \
-                lanes[lane][column] = multiplies;                                                                  \
-        for (Py_ssize_t at = 0; at < count; at++) {                                                                \
-            TYPE *lane = lanes[at % ORDER_LANES];                                                                  \
-            const TYPE *from = x + at * stride;                                                                    \
-            for (Py_ssize_t column = 0; column < width; column++)                                                  \
-                lane[column] = multiplies ? lane[column] * from[column] : lane[column] + from[column];             \
-        }                                                                                                          \
-        for (int half = ORDER_LANES / 2; half > 0; half /= 2)                                                      \
-            for (int lane = 0; lane < half; lane++)                                                                \
-                for (int column = 0; column < COLUMNS; column++)                                                   \
-                    lanes[lane][column] = multiplies ? lanes[lane][column] * lanes[lane + half][column]            \
-                                                     : lanes[lane][column] + lanes[lane + half][column];           \
-    }                                                                                                              \
-                                                                                                                   \
-    INLINE void NAME##_row(const TYPE *x, const Shape *shape, TOTAL *out, bool multiplies) {                       \
-        TOTAL total = multiplies, part = multiplies;                                                               \
-        Py_ssize_t in_part = 0;                                                                                    \
-        for (Py_ssize_t row = 0; row < shape->outer.length; row++, x += shape->outer.stride)                       \
-            for (Py_ssize_t first = 0; first < shape->inner.length; first += ORDER_BLOCK) {                        \
-                TOTAL block = NAME##_block(x + first, block_length(shape, first), multiplies);                     \
-                part = multiplies ? part * block : part + block;                                                   \
-                if (++in_part == ORDER_PART) {                                                                     \
-                    total = multiplies ? total * part : total + part;                                              \
-                    part = multiplies, in_part = 0;                                                                \
-                }                                                                                                  \
-            }                                                                                                      \
-        *out = multiplies ? total * part : total + part;                                                           \
-    }                                                                                                              \
-                                                                                                                   \
-    INLINE void NAME##_columns(const TYPE *x, const Shape *shape, Py_ssize_t width, TOTAL *out, bool multiplies) { \
-        TYPE lanes[ORDER_LANES][COLUMNS];                                                                          \
-        TOTAL part[COLUMNS], total[COLUMNS];                                                                       \
-        Py_ssize_t in_part = 0;                                                                                    \
-        for (int column = 0; column < COLUMNS; column++)                                                           \
-            part[column] = total[column] = multiplies;                                                             \
-        for (Py_ssize_t row = 0; row < shape->outer.length; row++, x += shape->outer.stride)                       \
-            for (Py_ssize_t first = 0; first < shape->inner.length; first += ORDER_BLOCK) {                        \
-                const TYPE *from = x + first * shape->inner.stride;                                                \
-                NAME##_blocks(from, shape->inner.stride, block_length(shape, first), width, lanes, multiplies);    \
-                for (int column = 0; column < COLUMNS; column++)                                                   \
-                    part[column] = multiplies ? part[column] * lanes[0][column] : part[column] + lanes[0][column]; \
-                if (++in_part == ORDER_PART) {                                                                     \
-                    for (int column = 0; column < COLUMNS; column++) {                                             \
-                        total[column] = multiplies ? total[column] * part[column] : total[column] + part[column];  \
-                        part[column] = multiplies;                                                                 \
-                    }                                                                                              \
-                    in_part = 0;                                                                                   \
-                }                                                                                                  \
-            }                                                                                                      \
-        for (Py_ssize_t column = 0; column < width; column++)                                                      \
-            out[column * shape->behind.result_stride] =                                                            \
-                multiplies ? total[column] * part[column] : total[column] + part[column];                          \
-    }                                                                                                              \
-                                                                                                                   \
-    INLINE void NAME##_spread(const TYPE *x, const Shape *shape, TOTAL *out, bool multiplies) {                    \
-        TYPE lanes[ORDER_LANES][COLUMNS];                                                                          \
-        TOTAL *sums = shape->block_sums, total = multiplies, part = multiplies;                                    \
-        Py_ssize_t blocks = blocks_of(shape), rows = shape->outer.length;                                          \
-        for (Py_ssize_t row = 0; row < rows; row += COLUMNS) {                                                     \
-            Py_ssize_t width = rows - row < COLUMNS ? rows - row : COLUMNS;                                        \
-            for (Py_ssize_t block = 0; block < blocks; block++) {                                                  \
-                Py_ssize_t first = block * ORDER_BLOCK;                                                            \
-                const TYPE *from = x + row + first * shape->inner.stride;                                          \
-                NAME##_blocks(from, shape->inner.stride, block_length(shape, first), width, lanes, multiplies);    \
-                for (Py_ssize_t column = 0; column < width; column++)                                              \
-                    sums[(row + column) * blocks + block] = lanes[0][column];                                      \
-            }                                                                                                      \
-        }                                                                                                          \
-        for (Py_ssize_t block = 0; block < rows * blocks; block++) {                                               \
-            part = multiplies ? part * sums[block] : part + sums[block];                                           \
-            if ((block + 1) % ORDER_PART == 0) {                                                                   \
-                total = multiplies ? total * part : total + part;                                                  \
-                part = multiplies;                                                                                 \
-            }                                                                                                      \
-        }                                                                                                          \
-        *out = multiplies ? total * part : total + part;                                                           \
-    }                                                                                                              \
-                                                                                                                   \
-    /* Rows of `count` elements, which is a constant, one after the other: vectors run across rows. */             \
+#define DEFINE_REDUCTION(NAME, TYPE, TOTAL)                                                                         \
+    /* A block that does not reach all lanes: the others have no effect. */                                         \
+    INLINE TYPE NAME##_short_block(const TYPE *x, Py_ssize_t count, int used, bool multiplies) {                    \
+        TYPE lanes[ORDER_LANES / 2];                                                                                \
+        for (int lane = 0; lane < used; lane++)                                                                     \
+            lanes[lane] = lane >= count ? multiplies : multiplies ? x[lane] : x[lane] + 0;                          \
+        for (int half = used / 2; half > 0; half /= 2)                                                              \
+            for (int lane = 0; lane < half; lane++)                                                                 \
+                lanes[lane] = multiplies ? lanes[lane] * lanes[lane + half] : lanes[lane] + lanes[lane + half];     \
+        return lanes[0];                                                                                            \
+    }                                                                                                               \
+    INLINE TYPE NAME##_block(const TYPE *x, Py_ssize_t count, bool multiplies) {                                    \
+        if (count <= 4)                                                                                             \
+            return NAME##_short_block(x, count, 4, multiplies);                                                     \
+        if (count <= 8)                                                                                             \
+            return NAME##_short_block(x, count, 8, multiplies);                                                     \
+        if (count <= 16)                                                                                            \
+            return NAME##_short_block(x, count, 16, multiplies);                                                    \
+        TYPE lanes[ORDER_LANES];                                                                                    \
+        for (int lane = 0; lane < ORDER_LANES; lane++)                                                              \
+            lanes[lane] = multiplies;                                                                               \
+        for (; count >= ORDER_LANES; count -= ORDER_LANES, x += ORDER_LANES)                                        \
+            for (int lane = 0; lane < ORDER_LANES; lane++)                                                          \
+                lanes[lane] = multiplies ? lanes[lane] * x[lane] : lanes[lane] + x[lane];                           \
+        for (int lane = 0; lane < count; lane++)                                                                    \
+            lanes[lane] = multiplies ? lanes[lane] * x[lane] : lanes[lane] + x[lane];                               \
+        for (int half = ORDER_LANES / 2; half > 0; half /= 2)                                                       \
+            for (int lane = 0; lane < half; lane++)                                                                 \
+                lanes[lane] = multiplies ? lanes[lane] * lanes[lane + half] : lanes[lane] + lanes[lane + half];     \
+        return lanes[0];                                                                                            \
+    }                                                                                                               \
+                                                                                                                    \
+    /* A block of each of several columns that lie side by side; the sums are in the first lane. */                 \
+    INLINE void NAME##_blocks(const TYPE *x, Py_ssize_t stride, Py_ssize_t count, Py_ssize_t width,                 \
+                              TYPE lanes[ORDER_LANES][COLUMNS], bool multiplies) {                                  \
+        for (int lane = 0; lane < ORDER_LANES; lane++)                                                              \
+            for (int column = 0; column < COLUMNS; column++)                                                        \
+                lanes[lane][column] = multiplies;                                                                   \
+        for (Py_ssize_t at = 0; at < count; at++) {                                                                 \
+            TYPE *lane = lanes[at % ORDER_LANES];                                                                   \
+            const TYPE *from = x + at * stride;                                                                     \
+            for (Py_ssize_t column = 0; column < width; column++)                                                   \
+                lane[column] = multiplies ? lane[column] * from[column] : lane[column] + from[column];              \
+        }                                                                                                           \
+        for (int half = ORDER_LANES / 2; half > 0; half /= 2)                                                       \
+            for (int lane = 0; lane < half; lane++)                                                                 \
+                for (int column = 0; column < COLUMNS; column++)                                                    \
+                    lanes[lane][column] = multiplies ? lanes[lane][column] * lanes[lane + half][column]             \
+                                                     : lanes[lane][column] + lanes[lane + half][column];            \
+    }                                                                                                               \
+                                                                                                                    \
+    INLINE void NAME##_row(const TYPE *x, const Shape *shape, TOTAL *out, bool multiplies) {                        \
+        TOTAL total = multiplies, part = multiplies;                                                                \
+        Py_ssize_t in_part = 0;                                                                                     \
+        for (Py_ssize_t row = 0; row < shape->outer.length; row++, x += shape->outer.stride)                        \
+            for (Py_ssize_t first = 0; first < shape->inner.length; first += ORDER_BLOCK) {                         \
+                TOTAL block = NAME##_block(x + first, block_length(shape, first), multiplies);                      \
+                part = multiplies ? part * block : part + block;                                                    \
+                if (++in_part == ORDER_PART) {                                                                      \
+                    total = multiplies ? total * part : total + part;                                               \
+                    part = multiplies, in_part = 0;                                                                 \
+                }                                                                                                   \
+            }                                                                                                       \
+        *out = multiplies ? total * part : total + part;                                                            \
+    }                                                                                                               \
+                                                                                                                    \
+    INLINE void NAME##_columns(const TYPE *x, const Shape *shape, Py_ssize_t width, TOTAL *out, bool multiplies) {  \
+        TYPE lanes[ORDER_LANES][COLUMNS];                                                                           \
+        TOTAL part[COLUMNS], total[COLUMNS];                                                                        \
+        Py_ssize_t in_part = 0;                                                                                     \
+        for (int column = 0; column < COLUMNS; column++)                                                            \
+            part[column] = total[column] = multiplies;                                                              \
+        for (Py_ssize_t row = 0; row < shape->outer.length; row++, x += shape->outer.stride)                        \
+            for (Py_ssize_t first = 0; first < shape->inner.length; first += ORDER_BLOCK) {                         \
+                const TYPE *from = x + first * shape->inner.stride;                                                 \
+                NAME##_blocks(from, shape->inner.stride, block_length(shape, first), width, lanes, multiplies);     \
+                for (int column = 0; column < COLUMNS; column++)                                                    \
+                    part[column] = multiplies ? part[column] * lanes[0][column] : part[column] + lanes[0][column];  \
+                if (++in_part == ORDER_PART) {                                                                      \
+                    for (int column = 0; column < COLUMNS; column++) {                                              \
+                        total[column] = multiplies ? total[column] * part[column] : total[column] + part[column];   \
+                        part[column] = multiplies;                                                                  \
+                    }                                                                                               \
+                    in_part = 0;                                                                                    \
+                }                                                                                                   \
+            }                                                                                                       \
+        for (Py_ssize_t column = 0; column < width; column++)                                                       \
+            out[column * shape->behind.result_stride] =                                                             \
+                multiplies ? total[column] * part[column] : total[column] + part[column];                           \
+    }                                                                                                               \
+                                                                                                                    \
+    INLINE void NAME##_spread(const TYPE *x, const Shape *shape, TOTAL *out, bool multiplies) {                     \
+        TYPE lanes[ORDER_LANES][COLUMNS];                                                                           \
+        TOTAL *sums = shape->block_sums, total = multiplies, part = multiplies;                                     \
+        Py_ssize_t blocks = blocks_of(shape), rows = shape->outer.length;                                           \
+        for (Py_ssize_t row = 0; row < rows; row += COLUMNS) {                                                      \
+            Py_ssize_t width = rows - row < COLUMNS ? rows - row : COLUMNS;                                         \
+            for (Py_ssize_t block = 0; block < blocks; block++) {                                                   \
+                Py_ssize_t first = block * ORDER_BLOCK;                                                             \
+                const TYPE *from = x + row + first * shape->inner.stride;                                           \
+                NAME##_blocks(from, shape->inner.stride, block_length(shape, first), width, lanes, multiplies);     \
+                for (Py_ssize_t column = 0; column < width; column++)                                               \
+                    sums[(row + column) * blocks + block] = lanes[0][column];                                       \
+            }                                                                                                       \
+        }                                                                                                           \
+        for (Py_ssize_t block = 0; block < rows * blocks; block++) {                                                \
+            part = multiplies ? part * sums[block] : part + sums[block];                                            \
+            if ((block + 1) % ORDER_PART == 0) {                                                                    \
+                total = multiplies ? total * part : total + part;                                                   \
+                part = multiplies;                                                                                  \
+            }                                                                                                       \
+        }                                                                                                           \
+        *out = multiplies ? total * part : total + part;                                                            \
+    }                                                                                                               \
+                                                                                                                    \
+    /* Rows of `count` elements, which is a constant, one after the other: vectors run across rows. */              \
     INLINE void NAME##_short(const TYPE *x, const Shape *shape, TOTAL *out, int count, int used, bool multiplies) { \
-        for (Py_ssize_t row = 0; row < shape->before.length; row++)                                                \
-            out[row] = NAME##_short_block(x + row * count, count, used, multiplies);                               \
-    }                                                                                                              \
-                                                                                                                   \
-    INLINE void NAME##_short_rows(const TYPE *x, const Shape *shape, TOTAL *out, bool multiplies) {                \
-        switch (shape->inner.length) {                                                                             \
-        case 2:                                                                                                    \
-            return NAME##_short(x, shape, out, 2, 2, multiplies);                                                  \
-        case 3:                                                                                                    \
-            return NAME##_short(x, shape, out, 3, 4, multiplies);                                                  \
-        case 4:                                                                                                    \
-            return NAME##_short(x, shape, out, 4, 4, multiplies);                                                  \
-        case 5:                                                                                                    \
-            return NAME##_short(x, shape, out, 5, 8, multiplies);                                                  \
-        case 6:                                                                                                    \
-            return NAME##_short(x, shape, out, 6, 8, multiplies);                                                  \
-        case 7:                                                                                                    \
-            return NAME##_short(x, shape, out, 7, 8, multiplies);                                                  \
-        default:                                                                                                   \
-            return NAME##_short(x, shape, out, 8, 8, multiplies);                                                  \
-        }                                                                                                          \
-    }                                                                                                              \
-    INLINE void NAME##_all(const TYPE *x, const Shape *shape, TOTAL *out, bool multiplies) {                       \
-        const Axis *before = &shape->before, *behind = &shape->behind;                                             \
-        if (shape->strategy == SHORT_ROWS) {                                                                       \
-            NAME##_short_rows(x, shape, out, multiplies);                                                          \
-            return;                                                                                                \
-        }                                                                                                          \
-        Py_ssize_t step = shape->strategy == COLUMNS_BEHIND ? COLUMNS : 1;                                         \
-        for (Py_ssize_t row = 0; row < before->length; row++)                                                      \
-            for (Py_ssize_t column = 0; column < behind->length; column += step) {                                 \
-                const TYPE *from = x + row * before->stride + column * behind->stride;                             \
-                TOTAL *to = out + row * before->result_stride + column * behind->result_stride;                    \
-                Py_ssize_t left = behind->length - column;                                                         \
-                if (shape->strategy == ROWS)                                                                       \
-                    NAME##_row(from, shape, to, multiplies);                                                       \
-                else if (shape->strategy == SPREAD)                                                                \
-                    NAME##_spread(from, shape, to, multiplies);                                                    \
-                else                                                                                               \
-                    NAME##_columns(from, shape, left < COLUMNS ? left : COLUMNS, to, multiplies);                  \
-            }                                                                                                      \
-    }                                                                                                              \
-                                                                                                                   \
-    FOR_EACH_MACHINE                                                                                               \
-    static void NAME(const TYPE *x, const Shape *shape, TOTAL *out) {                                              \
-        if (shape->multiplies)                                                                                     \
-            NAME##_all(x, shape, out, true);                                                                       \
-        else                                                                                                       \
-            NAME##_all(x, shape, out, false);                                                                      \
+        for (Py_ssize_t row = 0; row < shape->before.length; row++)                                                 \
+            out[row] = NAME##_short_block(x + row * count, count, used, multiplies);                                \
+    }                                                                                                               \
+                                                                                                                    \
+    INLINE void NAME##_short_rows(const TYPE *x, const Shape *shape, TOTAL *out, bool multiplies) {                 \
+        switch (shape->inner.length) {                                                                              \
+        case 2:                                                                                                     \
+            return NAME##_short(x, shape, out, 2, 2, multiplies);                                                   \
+        case 3:                                                                                                     \
+            return NAME##_short(x, shape, out, 3, 4, multiplies);                                                   \
+        case 4:                                                                                                     \
+            return NAME##_short(x, shape, out, 4, 4, multiplies);                                                   \
+        case 5:                                                                                                     \
+            return NAME##_short(x, shape, out, 5, 8, multiplies);                                                   \
+        case 6:                                                                                                     \
+            return NAME##_short(x, shape, out, 6, 8, multiplies);                                                   \
+        case 7:                                                                                                     \
+            return NAME##_short(x, shape, out, 7, 8, multiplies);                                                   \
+        default:                                                                                                    \
+            return NAME##_short(x, shape, out, 8, 8, multiplies);                                                   \
+        }                                                                                                           \
+    }                                                                                                               \
+    INLINE void NAME##_all(const TYPE *x, const Shape *shape, TOTAL *out, bool multiplies) {                        \
+        const Axis *before = &shape->before, *behind = &shape->behind;                                              \
+        if (shape->strategy == SHORT_ROWS) {                                                                        \
+            NAME##_short_rows(x, shape, out, multiplies);                                                           \
+            return;                                                                                                 \
+        }                                                                                                           \
+        Py_ssize_t step = shape->strategy == COLUMNS_BEHIND ? COLUMNS : 1;                                          \
+        for (Py_ssize_t row = 0; row < before->length; row++)                                                       \
+            for (Py_ssize_t column = 0; column < behind->length; column += step) {                                  \
+                const TYPE *from = x + row * before->stride + column * behind->stride;                              \
+                TOTAL *to = out + row * before->result_stride + column * behind->result_stride;                     \
+                Py_ssize_t left = behind->length - column;                                                          \
+                if (shape->strategy == ROWS)                                                                        \
+                    NAME##_row(from, shape, to, multiplies);                                                        \
+                else if (shape->strategy == SPREAD)                                                                 \
+                    NAME##_spread(from, shape, to, multiplies);                                                     \
+                else                                                                                                \
+                    NAME##_columns(from, shape, left < COLUMNS ? left : COLUMNS, to, multiplies);                   \
+            }                                                                                                       \
+    }                                                                                                               \
+                                                                                                                    \
+    FOR_EACH_MACHINE                                                                                                \
+    static void NAME(const TYPE *x, const Shape *shape, TOTAL *out) {                                               \
+        if (shape->multiplies)                                                                                      \
+            NAME##_all(x, shape, out, true);                                                                        \
+        else                                                                                                        \
+            NAME##_all(x, shape, out, false);                                                                       \
     }
 
 DEFINE_REDUCTION(reduce_single_in_double, float, double)

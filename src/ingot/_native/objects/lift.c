@@ -208,8 +208,7 @@ static PyObject *common_shape(Lift *self, Node **nodes, Py_ssize_t count) {
 }
 
 static int refuse_dtype(Lift *self, Dtype *dtype) {
-    PyErr_Format(self->refusal, "[%S] does not take arrays of dtype %s: cast them with astype first.", self->name,
-                 dtype->name);
+    PyErr_Format(self->refusal, "[%S] does not take arrays of dtype %s: cast them with astype first.", self->name, dtype->name);
     return -1;
 }
 

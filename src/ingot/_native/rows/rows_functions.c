@@ -255,7 +255,8 @@ static PyObject *polynomial(PyObject *Py_UNUSED(module), PyObject *arguments) {
                 PyArray_SIZE(x) == PyArray_SIZE(out) && PyArray_SIZE(coefficients) > 0;
     if (!fits)
         return wrong("polynomial");
-    ingot_polynomial(PyArray_DATA(x), PyArray_SIZE(x), PyArray_DATA(coefficients), PyArray_SIZE(coefficients), PyArray_DATA(out));
+    ingot_polynomial(PyArray_DATA(x), PyArray_SIZE(x), PyArray_DATA(coefficients), PyArray_SIZE(coefficients),
+                     PyArray_DATA(out));
     Py_RETURN_NONE;
 }
 
