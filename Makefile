@@ -16,7 +16,7 @@ BENCH_ARGUMENTS ?=
 unexport PYTHONPATH PYTHONHOME
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help demo test test-llm build lint format pytest fuzz walk check-kernels check-products bench sizes sanitize sanitize-quick docs speed-picture wheel wheels test-arm test-free-threaded clean
+.PHONY: help demo test test-llm build lint format pytest fuzz walk check-kernels check-products bench sizes sanitize sanitize-quick docs speed wheel wheels test-arm test-free-threaded clean
 
 help:
 	@echo "make demo            see what ingot does"
@@ -34,7 +34,7 @@ help:
 	@echo "make bench           compare with NumPy, JAX, PyTorch and others (installs them; large)"
 	@echo "make sanitize        the tests with the C extension under the sanitizers"
 	@echo "make docs            build the documentation into build/docs"
-	@echo "make speed-picture   measure and redraw the speed chart of the README"
+	@echo "make speed           measure, and rewrite the speed table and chart of the README"
 	@echo "make wheel           build a wheel for this interpreter into dist/"
 	@echo "make wheels          build and smoke-test wheels for all Python versions on x86-64 and aarch64"
 	@echo "make test-arm        the tests on an emulated ARM processor (an hour); ARM_ARGUMENTS='--seconds 900' or a folder limits them"
@@ -124,10 +124,13 @@ docs:
 	@NO_MKDOCS_2_WARNING=1 $(PYTHON_IN_VENV) -m mkdocs build --strict --quiet
 	@echo "ingot: the documentation is in build/docs/index.html"
 
-speed-picture:
+# On a quiet machine; SPEED_ARGUMENTS=--quick for a rough idea.
+speed:
 	@$(ENVIRONMENT) bench
-	@$(PYTHON_IN_VENV) -m ingot.benchmarks --quick --json build/speed.json $$($(PYTHON_IN_VENV) tools/speed_picture.py --list)
+	@$(PYTHON_IN_VENV) -m ingot.benchmarks $(SPEED_ARGUMENTS) --json build/speed.json \
+	    $$(for tool in table picture; do $(PYTHON_IN_VENV) tools/speed_$$tool.py --list; done | xargs -n 1 | sort -u)
 	@$(PYTHON_IN_VENV) tools/speed_picture.py build/speed.json
+	@$(PYTHON_IN_VENV) tools/speed_table.py build/speed.json
 
 wheel:
 	@$(ENVIRONMENT)

@@ -38,7 +38,7 @@ def _numbers(**contenders: float) -> dict[str, Any]:
 
 
 def test_a_dot_for_each_library_at_its_best(tool: Any) -> None:
-    numbers = _numbers(ingot=2.0, mlx=200.0, torch_compile=6.0, torch=8.0, numpy_copy=1.0)
+    numbers = _numbers(ingot=2.0, mlx=200.0, torch_compile=6.0, torch=8.0, numpy_memcpy=1.0)
     (row,) = tool.rows_of(numbers)
     assert row.factors == {"mlx": 100.0, "torch": 3.0}
     assert tool.x_of(1) < tool.x_of(3) < tool.x_of(100) < tool.x_of(1e9) <= tool.WIDTH

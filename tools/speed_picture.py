@@ -3,7 +3,7 @@
     ingot bench --json numbers.json
     .venv/bin/python tools/speed_picture.py numbers.json
 
-A dot is a library's time divided by ingot's, on a logarithmic axis. `make speed-picture` does both.
+A dot is a library's time divided by ingot's, on a logarithmic axis. `make speed` does both.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ LIBRARIES = {
     "numpy": ("NumPy", "#0369a1"),
     "faiss": ("faiss", "#4d7c0f"),
 }
+COPIES = ("copy", "memcpy")  # contenders that only move memory end with these
 WIDTH, LABELS, RIGHT, LINE, TOP = 900, 270, 30, 26, 64
 LEAST, MOST = 0.5, 200.0
 
@@ -58,18 +59,23 @@ def rows_of(numbers: dict[str, Any]) -> list[Row]:
     found = {benchmark["name"]: benchmark for benchmark in numbers["benchmarks"]}
     rows = []
     for name, label in ROWS.items():
-        contenders = found.get(name, {}).get("contenders", {})
-        ours = contenders.get("ingot", {}).get("best")
-        factors: dict[str, float] = {}
-        for contender, measured in contenders.items():
-            library = next((key for key in LIBRARIES if contender.startswith(key)), None)
-            if library is None or "copy" in contender or not ours or not measured.get("best"):
-                continue
-            factor = measured["best"] / ours
-            factors[library] = min(factor, factors.get(library, math.inf))
+        factors = factors_of(found.get(name, {}).get("contenders", {}))
         if factors:
             rows.append(Row(label, factors))
     return rows
+
+
+def factors_of(contenders: dict[str, Any]) -> dict[str, float]:
+    """How many times ingot's time each library took, at its best; copies of memory are none."""
+    ours = contenders.get("ingot", {}).get("best")
+    factors: dict[str, float] = {}
+    for contender, measured in contenders.items():
+        library = next((key for key in LIBRARIES if contender.startswith(key)), None)
+        if library is None or contender.endswith(COPIES) or not ours or not measured.get("best"):
+            continue
+        factor = measured["best"] / ours
+        factors[library] = min(factor, factors.get(library, math.inf))
+    return factors
 
 
 def x_of(factor: float) -> float:
