@@ -5,7 +5,10 @@ else a tree of selects.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from zlib import crc32
+
+import numpy as np
 
 from ingot.compiler.llvm.code import Code, Register, lane_count, literal
 from ingot.runtime.processor import processor_features
@@ -22,14 +25,16 @@ def lookup(code: Code, index: Register, table: Sequence[float]) -> Register:
     lanes = lane_count(index.type)
     if lanes == 16 and "avx512f" in features:
         name = "llvm.x86.avx512.permvar.sf.512"
-        return code.call("<16 x float>", name, _constants(table), index)
+        return code.call("<16 x float>", name, _constants(_texts(tuple(table))), index)
     if lanes == 8 and "avx512vl" in features:
-        name, low, high = "llvm.x86.avx512.vpermi2var.ps.256", table[:8], table[8:]
-        return code.call("<8 x float>", name, _constants(low), index, _constants(high))
+        name, texts = "llvm.x86.avx512.vpermi2var.ps.256", _texts(tuple(table))
+        low, high = _constants(texts[:8]), _constants(texts[8:])
+        return code.call("<8 x float>", name, low, index, high)
     if lanes == 8 and "avx2" in features:
+        texts = _texts(tuple(table))
         halves = [
             code.call("<8 x float>", "llvm.x86.avx2.permps", _constants(half), index)
-            for half in (table[:8], table[8:])
+            for half in (texts[:8], texts[8:])
         ]
         return code.select(_bit(code, index, 3), halves[1], halves[0])
     found = [_number(value, lanes) for value in table]
@@ -47,7 +52,7 @@ def has_permutations() -> bool:
 
 def lookup_in_memory(code: Code, index: Register, table: Sequence[float]) -> Register:
     """The same for a single index, from a table in memory."""
-    values = ", ".join(str(literal("float", value)) for value in table)
+    values = ", ".join(_texts(tuple(table)))
     digest = crc32(values.encode())
     name = f"ingot_table_{digest:08x}"
     code.declarations[name] = (
@@ -64,10 +69,18 @@ def _bit(code: Code, index: Register, number: int) -> Register:
     return code.compare("icmp ne", part, code.constant(0, index))
 
 
-def _constants(table: Sequence[float]) -> Register:
-    inside = ", ".join(str(literal("float", value)) for value in table)
-    return Register(f"<{inside}>", f"<{len(table)} x float>")
+@lru_cache(maxsize=256)
+def _texts(table: tuple[float, ...]) -> tuple[str, ...]:
+    """The numbers of a table in LLVM's notation, rounded to float32: all at once, because the
+    tables of a function are most of its text, and each is in several variants of it.
+    """
+    bits = np.array(table, np.float32).astype(np.float64).view(np.uint64)
+    return tuple([f"float 0x{each:016X}" for each in bits.tolist()])
+
+
+def _constants(texts: Sequence[str]) -> Register:
+    return Register(f"<{', '.join(texts)}>", f"<{len(texts)} x float>")
 
 
 def _number(value: float, lanes: int) -> Register:
-    return literal("float", value) if lanes == 1 else _constants([value] * lanes)
+    return literal("float", value) if lanes == 1 else _constants(_texts((value,)) * lanes)
