@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from ingot.drop_in import install_as_mlx
     from ingot.runtime.profile.profiler import profile
 
-# Where the names are that come with their first use; without a colon: a module.
-_PLACES = {
+# The origins of names that are imported on first use; without a colon: a module.
+_ORIGINS = {
     "core": "ingot.core",
     "install_as_mlx": "ingot.drop_in:install_as_mlx",
     "nn": "ingot.nn",
@@ -43,9 +43,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _PLACES:
+    if name not in _ORIGINS:
         raise AttributeError(f"module 'ingot' has no attribute {name!r}", name=name)
-    module, _, attribute = _PLACES[name].partition(":")
+    module, _, attribute = _ORIGINS[name].partition(":")
     found = importlib.import_module(module)
     value = getattr(found, attribute) if attribute else found
     globals()[name] = value
@@ -53,4 +53,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PLACES})
+    return sorted({*globals(), *_ORIGINS})

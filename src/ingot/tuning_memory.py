@@ -15,7 +15,7 @@ MAX_BYTES_WITHOUT_HUGE_PAGES = 8 << 20
 # requested size. With none, fresh pages are used instead of cached memory, and are written at half
 # the speed; with many, memory is wasted. gelu_eager, gelu_memory.
 MAX_CLASSES_ABOVE = 2
-# The fewest bytes of an operand whose memory a result may reuse: copying less takes no longer than
+# Bytes of an operand from which on a result may reuse its memory: copying less takes no longer than
 # checking for other references. gradient_evaluated, scalar_chain.
 MIN_DONATED_BYTES = 1 << 14
 # Bytes of a file above which its arrays are mapped instead of read. Measured, 64 MB in 64 arrays

@@ -41,7 +41,7 @@ MAX_STRIP_BYTES = 128 << 10
 # for 3, 0.62 to 1 for 4, 1.1 for 5. matmul_row, matmul_few_rows.
 MAX_STREAMS = 8
 MAX_STREAMED_ROWS = 4
-# The fewest columns of results for streams: narrower results fit one tile, whose rows are close
+# Columns of results from which on streams pay: narrower results fit one tile, whose rows are close
 # together. matmul_tiny_stack.
 MIN_STREAMED_COLUMNS = 256
 # Rows of the right operand per block of a strip with more rows of results, and the most rows of

@@ -10,7 +10,7 @@ from textwrap import dedent
 import pytest
 
 import ingot.core as mx
-from ingot.core.later import PLACES, SUBMODULES
+from ingot.core.later import ORIGINS, SUBMODULES
 
 
 def _output(code: str) -> list[str]:
@@ -23,24 +23,24 @@ def _output(code: str) -> list[str]:
 
 def test_all_public_names_of_the_modules_are_there() -> None:
     """Except what modules export for others: gather_mm has helpers, norm is in linalg."""
-    modules = {module for module, _ in PLACES.values()}
+    modules = {module for module, _ in ORIGINS.values()}
     wanted = {
         name
         for module in modules - {"ingot.ops.products.gathered_products", "ingot.ops.reduce.norms"}
         for name in importlib.import_module(module).__all__
     }
-    assert wanted <= set(PLACES)
+    assert wanted <= set(ORIGINS)
 
 
 def test_they_are_not_imported_with_the_module() -> None:
     loaded = _output("import sys, ingot.core; print(*sys.modules)")
-    modules = {module for module, _ in PLACES.values()}
+    modules = {module for module, _ in ORIGINS.values()}
     modules |= {f"ingot.core.{name}" for name in SUBMODULES}
     assert modules & set(loaded) == set()
 
 
 def test_dir_and_star_list_them() -> None:
-    names = {*PLACES, *SUBMODULES}
+    names = {*ORIGINS, *SUBMODULES}
     assert names <= set(_output("import ingot.core as mx; print(*dir(mx))"))
     assert names <= set(_output("from ingot.core import *; print(*dir())"))
 
@@ -96,9 +96,9 @@ def test_the_first_use_may_be_in_a_trace(compiled: bool) -> None:
     """Modules that made arrays when they are imported would leave placeholders behind."""
     code = f"""
         import ingot.core as mx
-        from ingot.core.later import PLACES, SUBMODULES
+        from ingot.core.later import ORIGINS, SUBMODULES
         def f(x):
-            for name in (*PLACES, *SUBMODULES):
+            for name in (*ORIGINS, *SUBMODULES):
                 getattr(mx, name)
             return mx.sort(x) + 1
         f = mx.compile(f) if {compiled} else mx.vmap(f)

@@ -207,9 +207,9 @@ def unique_all(x: Array, /) -> UniqueAll:
     values, indices, inverse, counts = np.unique(
         np.asarray(core), True, True, True, equal_nan=False
     )
-    places = (indices, inverse.reshape(core.shape), counts)
+    integers = (indices, inverse.reshape(core.shape), counts)
     return UniqueAll(
-        wrap(mx.array(values, core.dtype)), *(wrap(mx.array(p, default_int)) for p in places)
+        wrap(mx.array(values, core.dtype)), *(wrap(mx.array(p, default_int)) for p in integers)
     )
 
 

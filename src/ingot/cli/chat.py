@@ -193,8 +193,8 @@ def open_conversation(folder: Path, max_tokens: int, temperature: float) -> Conv
 
 def _answer(conversation: Conversation, question: str) -> None:
     """Prints an answer as it is generated, and its pace to standard error."""
-    for piece in conversation.ask(question):
-        print(piece, end="", flush=True)
+    for text in conversation.ask(question):
+        print(text, end="", flush=True)
     print(flush=True)
     print(conversation.pace, file=sys.stderr, flush=True)
 

@@ -15,7 +15,7 @@ from ingot.core.array import array as array
 from ingot.core.array import attach_functions as _attach_functions
 from ingot.core.compilation import *
 from ingot.core.exporting import *
-from ingot.core.later import PLACES as _PLACES
+from ingot.core.later import ORIGINS as _ORIGINS
 from ingot.core.later import SUBMODULES as _SUBMODULES
 from ingot.core.later import Provider as _Provider
 from ingot.core.namespace_info import __array_namespace_info__ as __array_namespace_info__
@@ -102,7 +102,7 @@ _check_functions(globals(), [_name for _name in globals() if not _name.startswit
 _attach_functions(globals())
 
 _NAMES = sorted(
-    {_name for _name in globals() if not _name.startswith("_")} | {*_PLACES, *_SUBMODULES}
+    {_name for _name in globals() if not _name.startswith("_")} | {*_ORIGINS, *_SUBMODULES}
 )
 
 

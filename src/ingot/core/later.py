@@ -17,7 +17,7 @@ from typing import Any
 from ingot.graph.boundary import checked
 from ingot.graph.reporting.foreign import MissingNames
 
-__all__ = ["PLACES", "SUBMODULES", "Provider"]
+__all__ = ["ORIGINS", "SUBMODULES", "Provider"]
 
 SUBMODULES = ("distributed", "fast", "fft", "linalg")
 
@@ -42,8 +42,8 @@ _MODULES = {
 }
 
 # The module of a name, and its name there.
-PLACES = {name: (module, name) for module, names in _MODULES.items() for name in names.split()}
-PLACES["matrix_norm"] = ("ingot.ops.reduce.norms", "norm")
+ORIGINS = {name: (module, name) for module, names in _MODULES.items() for name in names.split()}
+ORIGINS["matrix_norm"] = ("ingot.ops.reduce.norms", "norm")
 
 
 class Provider(MissingNames):
@@ -57,9 +57,9 @@ class Provider(MissingNames):
         """The value of a name, which is imported now; None if there is none."""
         if name in SUBMODULES:
             return importlib.import_module(f"{self.module}.{name}")
-        if name not in PLACES:
+        if name not in ORIGINS:
             return None
-        module, attribute = PLACES[name]
+        module, attribute = ORIGINS[name]
         value = checked(getattr(importlib.import_module(module), attribute), name, self.module)
         # Threads that meet here must get the same object.
         return self._namespace.setdefault(name, value)

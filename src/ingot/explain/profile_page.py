@@ -42,15 +42,15 @@ def profile_html(profile: Profile) -> str:
 
 
 def _row(row: Row) -> dict[str, Any]:
-    place = row.sources[0] if row.sources else None
+    source = row.sources[0] if row.sources else None
     return row.to_dict() | {
         "lines": row.lines,
         "place": None
-        if place is None
+        if source is None
         else {
-            "file": place.short.rsplit(":", 1)[0],
-            "function": place.function,
-            "line": place.line,
-            "text": place.text,
+            "file": source.short.rsplit(":", 1)[0],
+            "function": source.function,
+            "line": source.line,
+            "text": source.text,
         },
     }

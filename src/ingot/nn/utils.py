@@ -99,13 +99,13 @@ def average_gradients(
     total = sum(x.nbytes for _, x in flat)
     size = min(all_reduce_size, max(MIN_BUCKET_BYTES, total // BUCKETS))
     for bucket in _buckets(flat, size):
-        arrays = [flat[place][1] for place in bucket]
+        arrays = [flat[position][1] for position in bucket]
         whole = arrays[0] if len(arrays) == 1 else mx.concatenate([x.reshape(-1) for x in arrays])
         average = overlapped_sum(whole, group, communication_stream) / group.size()
         ends = [sum(x.size for x in arrays[: end + 1]) for end in range(len(arrays) - 1)]
         parts = [average] if len(arrays) == 1 else mx.split(average, ends)
-        for place, part in zip(bucket, parts, strict=True):
-            path, own = flat[place]
+        for position, part in zip(bucket, parts, strict=True):
+            path, own = flat[position]
             averages[path] = part.reshape(own.shape)
     return tree_unflatten([(path, averages[path]) for path, _ in flat])
 
@@ -116,11 +116,11 @@ def _buckets(flat: list[tuple[str, mx.array]], size: int) -> list[list[int]]:
     """
     full: list[list[int]] = []
     filling: dict[mx.Dtype, list[int]] = {}
-    for place in reversed(range(len(flat))):
-        bucket = filling.setdefault(flat[place][1].dtype, [])
-        bucket.append(place)
-        if sum(flat[place][1].nbytes for place in bucket) >= size:
-            full.append(filling.pop(flat[place][1].dtype))
+    for position in reversed(range(len(flat))):
+        bucket = filling.setdefault(flat[position][1].dtype, [])
+        bucket.append(position)
+        if sum(flat[position][1].nbytes for position in bucket) >= size:
+            full.append(filling.pop(flat[position][1].dtype))
     return [*full, *filling.values()]
 
 

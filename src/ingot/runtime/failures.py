@@ -72,8 +72,8 @@ def _explained(error: BaseException, operation: str, nbytes: int) -> BaseExcepti
     """The error with a sentence that names the operation; errors that have one are unchanged."""
     if getattr(error, "names_operation", False):
         return error
-    told: BaseException = _of_memory(error, operation, nbytes) or error
-    if told is error:
+    explained: BaseException = _of_memory(error, operation, nbytes) or error
+    if explained is error:
         sentence = f"Raised by {operation}."
         if len(error.args) == 1 and isinstance(error.args[0], str):
             text = error.args[0].rstrip()
@@ -81,7 +81,7 @@ def _explained(error: BaseException, operation: str, nbytes: int) -> BaseExcepti
             error.args = (f"{text}{end} {sentence}",)
         else:
             error.add_note(sentence)
-    return named(told)
+    return named(explained)
 
 
 def named(error: BaseException) -> BaseException:
@@ -103,9 +103,9 @@ def _of_memory(error: BaseException, operation: str, nbytes: int) -> MemoryError
         text = _native.memory_text(min(nbytes, sys.maxsize))  # NumPy: ValueError
     else:
         return None
-    told = MemoryError(f"{text} It was for {operation}. {ADVICE}")
-    told.__traceback__, told.__suppress_context__ = error.__traceback__, True
-    return told
+    explained = MemoryError(f"{text} It was for {operation}. {ADVICE}")
+    explained.__traceback__, explained.__suppress_context__ = error.__traceback__, True
+    return explained
 
 
 def _has_size(step: Any) -> bool:

@@ -25,7 +25,7 @@ def random_graph(seed: int, count: int) -> tuple[list[tuple[float, float]], list
 def test_boxes_do_not_touch_and_edges_lead_down(seed: int) -> None:
     sizes, edges = random_graph(seed, 60)
     found = layered(sizes, edges)
-    boxes = [(x, y, x + w, y + h) for (x, y), (w, h) in zip(found.places, sizes, strict=True)]
+    boxes = [(x, y, x + w, y + h) for (x, y), (w, h) in zip(found.positions, sizes, strict=True)]
     for a, b in combinations(boxes, 2):
         apart = a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
         assert apart, (a, b)
@@ -46,16 +46,16 @@ def test_boxes_do_not_touch_and_edges_lead_down(seed: int) -> None:
 def test_what_is_needed_late_stands_late() -> None:
     # 0 -> 1 -> 2 -> 3, and 4 -> 3
     found = layered([(50, 40)] * 5, [(0, 1), (1, 2), (2, 3), (4, 3)])
-    layers = [y for _, y in found.places]
+    layers = [y for _, y in found.positions]
     assert layers[0] < layers[1] < layers[2] < layers[3]
     assert layers[4] == layers[2]
 
 
 def test_a_chain_is_straight() -> None:
     found = layered([(50, 40)] * 6, [(box, box + 1) for box in range(5)])
-    assert {x for x, _ in found.places} == {0.0}
+    assert {x for x, _ in found.positions} == {0.0}
 
 
 def test_nothing_and_single_boxes() -> None:
-    assert layered([], []).places == []
-    assert layered([(50, 40)], []).places == [(0.0, 0.0)]
+    assert layered([], []).positions == []
+    assert layered([(50, 40)], []).positions == [(0.0, 0.0)]

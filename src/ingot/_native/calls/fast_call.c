@@ -167,8 +167,8 @@ static bool states_fit(PyObject *states) {
         PyObject *layouts = PyTuple_GET_ITEM(PyTuple_GET_ITEM(states, i), 1);
         PyObject *steady = ingot_steady_sequence(state);
         bool fits = steady != NULL && PyList_GET_SIZE(steady) == PyTuple_GET_SIZE(layouts);
-        for (Py_ssize_t place = 0; fits && place < PyList_GET_SIZE(steady); place++)
-            fits = has_layout(PyList_GET_ITEM(steady, place), PyTuple_GET_ITEM(layouts, place));
+        for (Py_ssize_t position = 0; fits && position < PyList_GET_SIZE(steady); position++)
+            fits = has_layout(PyList_GET_ITEM(steady, position), PyTuple_GET_ITEM(layouts, position));
         Py_XDECREF(steady);
         if (!fits)
             return false;
@@ -176,11 +176,11 @@ static bool states_fit(PyObject *states) {
     return true;
 }
 
-/* Adds the arrays at `places`, pairs of a list and an index, to the inputs. */
-static int add_states(PyObject *arrays, PyObject *places) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(places); i++) {
-        PyObject *place = PyTuple_GET_ITEM(places, i);
-        PyObject *array = PySequence_GetItem(PyTuple_GET_ITEM(place, 0), PyLong_AsSsize_t(PyTuple_GET_ITEM(place, 1)));
+/* Adds the `elements`, pairs of a list and an index, to the inputs. */
+static int add_states(PyObject *arrays, PyObject *elements) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(elements); i++) {
+        PyObject *element = PyTuple_GET_ITEM(elements, i);
+        PyObject *array = PySequence_GetItem(PyTuple_GET_ITEM(element, 0), PyLong_AsSsize_t(PyTuple_GET_ITEM(element, 1)));
         int status = array == NULL ? -1 : PyList_Append(arrays, array);
         Py_XDECREF(array);
         if (status < 0)
@@ -194,8 +194,8 @@ static int update_states(PyObject *updates, PyObject *outputs) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(updates); i++) {
         PyObject *update = PyTuple_GET_ITEM(updates, i);
         PyObject *output = PyTuple_GetItem(outputs, PyLong_AsSsize_t(PyTuple_GET_ITEM(update, 2)));
-        Py_ssize_t place = PyLong_AsSsize_t(PyTuple_GET_ITEM(update, 1));
-        if (output == NULL || PyList_SetItem(PyTuple_GET_ITEM(update, 0), place, Py_NewRef(output)) < 0)
+        Py_ssize_t position = PyLong_AsSsize_t(PyTuple_GET_ITEM(update, 1));
+        if (output == NULL || PyList_SetItem(PyTuple_GET_ITEM(update, 0), position, Py_NewRef(output)) < 0)
             return -1;
     }
     return 0;

@@ -40,7 +40,7 @@ typedef struct {
     PyObject_HEAD
     Mailbox *mailbox;
     PyObject *template; /* bytes: a header with the number 0 */
-    PyObject *about;    /* what the watch is told */
+    PyObject *about;    /* what is reported to the watch */
     int kind, dtype;
     npy_intp count;
 } SmallReduction;

@@ -13,12 +13,12 @@ static void transform_error(PyObject *callback, PyObject *first, PyObject *secon
         PyException_SetTraceback(error, traceback);
     Py_XDECREF(type);
     Py_XDECREF(traceback);
-    PyObject *told = PyObject_CallFunctionObjArgs(callback, error, first, second, NULL);
-    if (told == NULL)
+    PyObject *explained = PyObject_CallFunctionObjArgs(callback, error, first, second, NULL);
+    if (explained == NULL)
         PyErr_WriteUnraisable(callback);
-    else if (PyExceptionInstance_Check(told))
-        Py_SETREF(error, Py_NewRef(told));
-    Py_XDECREF(told);
+    else if (PyExceptionInstance_Check(explained))
+        Py_SETREF(error, Py_NewRef(explained));
+    Py_XDECREF(explained);
     traceback = PyException_GetTraceback(error);
     PyErr_Restore(Py_NewRef(Py_TYPE(error)), error, traceback);
 }

@@ -151,8 +151,8 @@ static void run(Sorting *s, Stage stage) {
         ingot_parallel_for(run_chunks, s, s->chunks, 1);
 }
 
-/* Turns counts into where the first item of each value goes. False if all have the same value. */
-static bool place(Sorting *s) {
+/* Replaces counts by the offset of the first item of each value. False if all items have the same value. */
+static bool sum_counts(Sorting *s) {
     int64_t total = 0;
     for (int value = 0; value < VALUES; value++) {
         int64_t before = total;
@@ -174,7 +174,7 @@ static bool sort_row(Sorting *s) {
         if (ingot_is_stopped(s->stopped, s->thread))
             return false;
         run(s, COUNT);
-        if (!place(s))
+        if (!sum_counts(s))
             continue;
         run(s, MOVE);
         void *items = s->row.items[0];

@@ -437,7 +437,7 @@ static PyMethodDef functions[] = {
     {"use_blas", use_blas, METH_VARARGS,
      "use_blas(sgemm, dgemm, cgemm, sgemv, dgemv, cgemv, get_threads, set_threads): addresses; 0 for none"},
     {"set_deterministic", set_deterministic, METH_O, "Whether products are cut into tiles whatever the number of threads."},
-    {"is_deterministic", is_deterministic, METH_NOARGS, "What set_deterministic was told."},
+    {"is_deterministic", is_deterministic, METH_NOARGS, "Whether set_deterministic is on."},
     {"hold_blas_threads", hold_blas_threads, METH_NOARGS, "Keeps BLAS on the thread that calls it; may be nested."},
     {"release_blas_threads", release_blas_threads, METH_NOARGS, "Ends what hold_blas_threads began."},
     {NULL, NULL, 0, NULL},

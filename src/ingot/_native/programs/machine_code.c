@@ -25,25 +25,25 @@ void *ingot_code_address(PyObject *code) {
     return (void *)(uintptr_t)((MachineCode *)code)->address;
 }
 
-/* Relocates: adds the image's address to its 64-bit words at `places`. */
-static int relocate(char *memory, Py_ssize_t length, PyObject *places) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(places); i++) {
-        Py_ssize_t place = PyLong_AsSsize_t(PyTuple_GET_ITEM(places, i));
+/* Relocates: adds the image's address to its 64-bit words at the offsets `relocations`. */
+static int relocate(char *memory, Py_ssize_t length, PyObject *relocations) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(relocations); i++) {
+        Py_ssize_t offset = PyLong_AsSsize_t(PyTuple_GET_ITEM(relocations, i));
         uint64_t number;
-        if (place == -1 && PyErr_Occurred())
+        if (offset == -1 && PyErr_Occurred())
             return -1;
-        if (place < 0 || place > length - (Py_ssize_t)sizeof number) {
+        if (offset < 0 || offset > length - (Py_ssize_t)sizeof number) {
             PyErr_SetString(PyExc_ValueError, "a relocation is outside of the image.");
             return -1;
         }
-        memcpy(&number, memory + place, sizeof number);
+        memcpy(&number, memory + offset, sizeof number);
         number += (uint64_t)(uintptr_t)memory;
-        memcpy(memory + place, &number, sizeof number);
+        memcpy(memory + offset, &number, sizeof number);
     }
     return 0;
 }
 
-static int map_image(MachineCode *self, const Py_buffer *image, PyObject *places, Py_ssize_t function) {
+static int map_image(MachineCode *self, const Py_buffer *image, PyObject *relocations, Py_ssize_t function) {
     if (function < 0 || function >= image->len) {
         PyErr_SetString(PyExc_ValueError, "the function is outside of the image.");
         return -1;
@@ -57,7 +57,7 @@ static int map_image(MachineCode *self, const Py_buffer *image, PyObject *places
     }
     self->memory = memory;
     memcpy(memory, image->buf, (size_t)image->len);
-    if (relocate(memory, image->len, places) < 0)
+    if (relocate(memory, image->len, relocations) < 0)
         return -1;
     if (mprotect(memory, self->mapped, PROT_READ | PROT_EXEC) != 0) {
         PyErr_SetFromErrno(PyExc_OSError);
@@ -73,16 +73,16 @@ static void count_code(const MachineCode *self, int sign) {
     live_bytes += sign * (long long)(self->memory == NULL ? (size_t)self->nbytes : self->mapped);
 }
 
-/* MachineCode(image, places, function): a copy of the image, relocated by adding its address to the 64-bit words at
- * `places`; `function` is the offset of the entry point. */
+/* MachineCode(image, relocations, function): a copy of the image, relocated by adding its address to the 64-bit words at the
+ * offsets `relocations`; `function` is the offset of the entry point. */
 static PyObject *code_new(PyTypeObject *type, PyObject *arguments, PyObject *Py_UNUSED(keywords)) {
     Py_buffer image;
-    PyObject *places;
+    PyObject *relocations;
     Py_ssize_t function;
-    if (!PyArg_ParseTuple(arguments, "y*O!n:MachineCode", &image, &PyTuple_Type, &places, &function))
+    if (!PyArg_ParseTuple(arguments, "y*O!n:MachineCode", &image, &PyTuple_Type, &relocations, &function))
         return NULL;
     MachineCode *self = (MachineCode *)type->tp_alloc(type, 0);
-    if (self != NULL && map_image(self, &image, places, function) < 0)
+    if (self != NULL && map_image(self, &image, relocations, function) < 0)
         Py_CLEAR(self);
     if (self != NULL) {
         self->nbytes = image.len;

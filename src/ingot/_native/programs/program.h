@@ -47,7 +47,7 @@ typedef struct {
 
 /* Iterations of a loop in one call: the first carried values are at `carried`, the others at `outputs`, where the last ones
  * are stored; slices are those number `position`, `position + direction` and so on. Returns how many ran: `steps`, or less
- * if a flag, the last output, was clear after one; -1 if an inner loop called `poll` and was told to stop, -2 if
+ * if a flag, the last output, was clear after one; -1 if an inner loop called `poll` and had to stop, -2 if
  * a check failed. */
 typedef int64_t (*RepeatFunction)(char *const *carried, char *const *inputs, char *const *outputs, char *const *constants,
                                   bool (*poll)(void), int64_t position, int64_t direction, int64_t steps);

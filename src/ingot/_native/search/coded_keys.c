@@ -40,7 +40,7 @@ INLINE void unpack(Bits *numbers, const Bytes *bytes) {
 }
 
 /* Index of component i in the tables, which are in the order in which the codes are unpacked. */
-static int64_t place_of(const ingot_codes *codes, int64_t i) {
+static int64_t table_index(const ingot_codes *codes, int64_t i) {
     if (codes->kind != CODES_4_BITS)
         return i;
     int64_t inside = i % (2 * LANES);
@@ -52,13 +52,13 @@ static void prepare_components(const ingot_codes *codes, const float *query, con
     float *first = prepared + TABLES, *second = first + length;
     memset(first, 0, 3 * (size_t)length * sizeof(float)); /* zeros for the padding */
     for (int64_t i = 0; i < codes->d; i++) {
-        int64_t place = place_of(codes, i);
+        int64_t at = table_index(codes, i);
         float origin = codes->origins[i] + (centroid == NULL ? 0 : centroid[i]);
         if (codes->metric == METRIC_L2) {
-            first[place] = query[i] - origin;
-            second[place] = codes->steps[i];
+            first[at] = query[i] - origin;
+            second[at] = codes->steps[i];
         } else {
-            first[place] = query[i] * codes->steps[i];
+            first[at] = query[i] * codes->steps[i];
             prepared[0] -= query[i] * origin;
         }
     }

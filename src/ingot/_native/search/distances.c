@@ -186,7 +186,7 @@ enum { PART = 4 * LANES };
 #define VALUE(i) (values[i] * (factors == NULL ? 1 : factors[i]) + (terms == NULL ? 0 : terms[i]))
 
 INLINE int64_t not_more(const float *values, const float *factors, const float *terms, int64_t count, float limit,
-                        int32_t *places) {
+                        int32_t *indices) {
     int64_t found = 0;
     for (int64_t begin = 0; begin < count; begin += PART) {
         int64_t end = begin + PART < count ? begin + PART : count;
@@ -198,7 +198,7 @@ INLINE int64_t not_more(const float *values, const float *factors, const float *
                 continue;
         }
         for (int64_t i = begin; i < end; i++) {
-            places[found] = (int32_t)i;
+            indices[found] = (int32_t)i;
             found += !(VALUE(i) > limit);
         }
     }
@@ -207,10 +207,10 @@ INLINE int64_t not_more(const float *values, const float *factors, const float *
 
 FOR_EACH_MACHINE
 int64_t ingot_not_more(const float *values, const float *factors, const float *terms, int64_t count, float limit,
-                       int32_t *places) {
+                       int32_t *indices) {
     if (factors != NULL)
-        return not_more(values, factors, NULL, count, limit, places);
+        return not_more(values, factors, NULL, count, limit, indices);
     if (terms != NULL)
-        return not_more(values, NULL, terms, count, limit, places);
-    return not_more(values, NULL, NULL, count, limit, places);
+        return not_more(values, NULL, terms, count, limit, indices);
+    return not_more(values, NULL, NULL, count, limit, indices);
 }

@@ -19,6 +19,6 @@ void ingot_squares(const float *rows, int64_t row_count, int64_t d, float *squar
 /* Collects the indices i at which value[i] * factor[i] + term[i] is not greater than `limit` (so NaN is included),
  * and returns how many there are. NULL factors are 1, NULL terms are 0. */
 int64_t ingot_not_more(const float *values, const float *factors, const float *terms, int64_t count, float limit,
-                       int32_t *places);
+                       int32_t *indices);
 
 #endif

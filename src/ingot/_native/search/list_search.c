@@ -27,7 +27,7 @@ typedef struct {
     const float *prepared_query; /* the query that `prepared` is for */
     int64_t prepared_list;
     float keys[ROWS_AT_ONCE];
-    int32_t places[ROWS_AT_ONCE];
+    int32_t indices[ROWS_AT_ONCE];
 } Worker;
 
 typedef struct {
@@ -64,10 +64,10 @@ static void scan(const ingot_list_search *search, Worker *worker, int64_t query,
     for (int64_t row = begin; row < end; row += ROWS_AT_ONCE) {
         int64_t count = smaller(ROWS_AT_ONCE, end - row);
         ingot_coded_keys(codes, x, worker->prepared, rows + row * codes->code_bytes, count, behind, worker->keys);
-        int64_t found = ingot_not_more(worker->keys, NULL, NULL, count, worker->candidates.limit, worker->places);
+        int64_t found = ingot_not_more(worker->keys, NULL, NULL, count, worker->candidates.limit, worker->indices);
         for (int64_t i = 0; i < found; i++) {
-            int32_t place = worker->places[i];
-            add_candidate(&worker->candidates, worker->keys[place], (probe << PROBE_SHIFT) + row + place);
+            int32_t index = worker->indices[i];
+            add_candidate(&worker->candidates, worker->keys[index], (probe << PROBE_SHIFT) + row + index);
         }
     }
 }

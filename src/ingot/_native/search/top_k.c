@@ -43,7 +43,7 @@ typedef struct {
     ingot_hit *hits;
     /* For direct distances: */
     float *keys; /* (queries, rows of a tile) */
-    int32_t *places;
+    int32_t *indices;
 } Worker;
 
 typedef struct {
@@ -105,11 +105,11 @@ static void scan_by_products(const Scan *scan, Worker *worker, int64_t query, in
                 if (hit.value > limits[hit.query]) /* the limit may have dropped since */
                     continue;
                 float key;
-                int64_t q = begin + hit.query, place = step + hit.row;
+                int64_t q = begin + hit.query, index = step + hit.row;
                 Candidates *candidates = &worker->candidates[q];
                 float limit = candidates->limit;
-                ingot_keys(search->metric, queries + q * d, 1, rows + place * d, 1, d, &key, 1);
-                add_candidate(candidates, key, row + place);
+                ingot_keys(search->metric, queries + q * d, 1, rows + index * d, 1, d, &key, 1);
+                add_candidate(candidates, key, row + index);
                 if (candidates->limit != limit)
                     limits[hit.query] = limit_of_products(scan, query + q, candidates->limit, largest);
             }
@@ -125,9 +125,9 @@ static void scan_directly(const Scan *scan, Worker *worker, int64_t query, int64
     for (int64_t q = 0; q < query_count; q++) {
         const float *keys = worker->keys + q * row_count;
         Candidates *candidates = &worker->candidates[q];
-        int64_t found = ingot_not_more(keys, NULL, NULL, row_count, candidates->limit, worker->places);
+        int64_t found = ingot_not_more(keys, NULL, NULL, row_count, candidates->limit, worker->indices);
         for (int64_t i = 0; i < found; i++)
-            add_candidate(candidates, keys[worker->places[i]], row + worker->places[i]);
+            add_candidate(candidates, keys[worker->indices[i]], row + worker->indices[i]);
     }
 }
 
@@ -286,7 +286,7 @@ static void choose_sizes(Job *job) {
 typedef struct {
     size_t candidates, items;
     size_t panels, limits, row, hits; /* for matrix products */
-    size_t keys, places;              /* for direct distances */
+    size_t keys, indices;             /* for direct distances */
 } WorkerBytes;
 
 static WorkerBytes worker_bytes(const Job *job) {
@@ -302,14 +302,14 @@ static WorkerBytes worker_bytes(const Job *job) {
         bytes.hits = ((size_t)ingot_panel_width() * INGOT_ROW_STEP + 1) * sizeof(ingot_hit);
     } else {
         bytes.keys = block * tile * sizeof(float);
-        bytes.places = tile * sizeof(int32_t);
+        bytes.indices = tile * sizeof(int32_t);
     }
     return bytes;
 }
 
 static size_t total_bytes(const WorkerBytes *bytes) {
     return padded(bytes->candidates) + padded(bytes->items) + padded(bytes->panels) + padded(bytes->limits) +
-           2 * padded(bytes->row) + padded(bytes->hits) + padded(bytes->keys) + padded(bytes->places);
+           2 * padded(bytes->row) + padded(bytes->hits) + padded(bytes->keys) + padded(bytes->indices);
 }
 
 /* Gives a worker its arrays, cut from memory. */
@@ -329,7 +329,7 @@ static void set_up(const Job *job, Worker *worker, const WorkerBytes *bytes, cha
     worker->terms = cut(memory, bytes->row);
     worker->hits = cut(memory, bytes->hits);
     worker->keys = cut(memory, bytes->keys);
-    worker->places = cut(memory, bytes->places);
+    worker->indices = cut(memory, bytes->indices);
 }
 
 static bool work(Job *job) {

@@ -151,18 +151,18 @@ class _Launcher:
         extra = [word for text in arguments.mpi_arg for word in shlex.split(text)]
         if self.is_open_mpi:
             names = [word for name in {**handed_on, **variables} for word in ("-x", name)]
-            place = ["--host", ",".join(f"{host}:{count}" for host, count in counts.items())]
+            hosts_option = ["--host", ",".join(f"{host}:{count}" for host, count in counts.items())]
             root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
             folder = ["--wdir", arguments.cwd] if arguments.cwd else []
             tag = [] if arguments.raw else ["--tag-output"]
             share = ["--oversubscribe", "--bind-to", "none"]
-            options = [*root, *place, *folder, *tag, *share, *names, *extra]
+            options = [*root, *hosts_option, *folder, *tag, *share, *names, *extra]
             return [self.path, "-n", str(len(hosts)), *options]
-        place = [] if here else ["-hosts", ",".join(f"{h}:{n}" for h, n in counts.items())]
+        hosts_option = [] if here else ["-hosts", ",".join(f"{h}:{n}" for h, n in counts.items())]
         folder = ["-wdir", arguments.cwd] if arguments.cwd else []
         tag = ["-prepend-pattern", f"{BEGIN}%r{END}"]
         names = [word for pair in handed_on.items() for word in ("-genv", *pair)]
-        options = ["-print-all-exitcodes", *place, *folder, *tag, *names, *extra]
+        options = ["-print-all-exitcodes", *hosts_option, *folder, *tag, *names, *extra]
         return [self.path, *options, "-n", str(len(hosts))]
 
 

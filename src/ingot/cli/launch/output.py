@@ -56,7 +56,7 @@ class Output:
             self.write(rank, [rest + "\n"] if rest else [], to)
 
     def write(self, rank: str, lines: list[str], to: IO[str]) -> None:
-        """Lines of one rank, each in one piece."""
+        """Lines of one rank, each written at once."""
         tag = f"[{rank}] " if rank and not self.raw else ""
         for line in lines:
             if not self.is_own(rank, line.rstrip("\r\n")):

@@ -257,7 +257,7 @@ class _Caches:
     """All caches of a function, by captured containers."""
 
     def __init__(self) -> None:
-        # These live as long as a compiled function that uses them: compiling anew traces anew, as
+        # These live as long as a compiled function that uses them: compiling again traces again, as
         # in MLX, and captured containers cannot keep the function alive.
         self.made: WeakValueDictionary[Hashable, FunctionCache] = WeakValueDictionary()
 

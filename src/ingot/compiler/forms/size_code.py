@@ -89,7 +89,9 @@ class SizeFunction:
                 return None if found is None else self._filler.function(found)
         if not self.sizes.allow(values):
             return None
-        numbers = {place: self.sizes.number(x, values) for place, x in self._filler.sizes.items()}
+        numbers = {
+            register: self.sizes.number(x, values) for register, x in self._filler.sizes.items()
+        }
         return self._filler.function(dict(enumerate(values)) | numbers)
 
     def part(self, structure: Any) -> Callable[[Sequence[Any]], Any]:

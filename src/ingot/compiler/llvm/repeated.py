@@ -316,7 +316,7 @@ class _Function:
     def _run(
         self, name: str, part: int, carried: str, outputs: str, order: str, steps: int
     ) -> Iterator[str]:
-        """Calls the function of a body, which may be told to stop."""
+        """Calls the function of a body, which may have to stop."""
         ran = f"{name}.ran{part}"
         yield (
             f"  %{ran} = call i64 @KERNEL_{name.removeprefix('c')}_{part}(ptr %{name}.{carried}, "
@@ -371,15 +371,15 @@ def _passed(call: Call) -> tuple[Passed, ...]:
 
 
 def _loaded(name: str, table: str, number: int) -> Iterator[str]:
-    place = f"%place.{name.removeprefix('%')}"
-    yield f"  {place} = getelementptr inbounds ptr, ptr {table}, i64 {number}"
-    yield f"  {name} = load ptr, ptr {place}"
+    slot = f"%slot.{name.removeprefix('%')}"
+    yield f"  {slot} = getelementptr inbounds ptr, ptr {table}, i64 {number}"
+    yield f"  {name} = load ptr, ptr {slot}"
 
 
 def _stored(value: str, table: str, number: int) -> Iterator[str]:
-    place = f"{table}.place{number}"
-    yield f"  {place} = getelementptr inbounds ptr, ptr {table}, i64 {number}"
-    yield f"  store ptr {value}, ptr {place}"
+    slot = f"{table}.slot{number}"
+    yield f"  {slot} = getelementptr inbounds ptr, ptr {table}, i64 {number}"
+    yield f"  store ptr {value}, ptr {slot}"
 
 
 def _copies(pairs: Iterable[tuple[str, str, int]]) -> Iterator[str]:

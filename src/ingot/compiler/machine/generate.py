@@ -117,16 +117,16 @@ def generate(plan: Plan, options: Options) -> Executable:
     codes = iter(loaded.codes)
     instructions: list[tuple[Any, ...]] = []
     views: list[View] = []
-    for each, told in zip(plan.nests.instructions, work, strict=True):
+    for each, described in zip(plan.nests.instructions, work, strict=True):
         arguments: list[tuple[Any, ...]] = []
         for block, start, _ in operands_of(each):
             slot, offset = plan.addresses[block]
             arguments.append((slot, offset + start))
         if isinstance(each, RunKernel):
-            assert told.code is not None
+            assert described.code is not None
             if each in plan.tables:
                 arguments.append(tuple(plan.tables[each]))
-            parts, grain = told.code.parts, told.code.grain
+            parts, grain = described.code.parts, described.code.grain
             instructions.append(("kernel", next(codes), parts, grain, arguments))
         elif isinstance(each, Multiply):
             instructions.append(("gemm", each.product, arguments))

@@ -172,9 +172,9 @@ class _Linker:
             self.image += section.data
         for section in self.file.sections:
             if section.kind == _RELOCATIONS and section.target in self.start:
-                for place, which, addend in _RELOCATION.iter_unpack(section.data):
+                for offset, which, addend in _RELOCATION.iter_unpack(section.data):
                     symbol = self.file.symbols[which >> 32]
-                    where = self.start[section.target] + place
+                    where = self.start[section.target] + offset
                     self._fill(where, which & 0xFFFFFFFF, symbol, addend)
         functions = {
             symbol.name: self.start[symbol.section] + symbol.value

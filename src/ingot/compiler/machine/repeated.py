@@ -63,8 +63,8 @@ def repeated_body(plan: Plan, work: list[Work], options: Options) -> RepeatedBod
     if any(not 0 < block.nbytes <= MAX_REPEATED_CARRY_BYTES for block in blocks):
         return None
     body = _Body(plan, iteration)
-    for each, told in zip(nests.instructions, work, strict=True):
-        if not body.add(each, told):
+    for each, described in zip(nests.instructions, work, strict=True):
+        if not body.add(each, described):
             return None
     carries = [
         Carried(block.nbytes, plan.donations.get(output) is block)
@@ -87,10 +87,10 @@ class _Body:
         self.uses_constants = False
         self.steps = 1
 
-    def add(self, each: Instruction, told: Work) -> bool:
+    def add(self, each: Instruction, described: Work) -> bool:
         """Adds an instruction, if it can be inlined."""
-        if isinstance(each, RunKernel) and told.code is not None:
-            code = told.code
+        if isinstance(each, RunKernel) and described.code is not None:
+            code = described.code
             passed = tuple(map(self._passed, each.operands))
             self.calls.append(KernelCall(code.text, code.parts, passed))
             return code.parts <= code.grain and code.text.count("\n") <= MAX_REPEATED_LINES

@@ -70,7 +70,7 @@ class Variables:
         """Begins with nothing.
 
         Args:
-            reads: Is told of the objects that are found.
+            reads: Called with the objects that are found.
             captured: Containers that belong to the signature already.
         """
         self._reads = reads

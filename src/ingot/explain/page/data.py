@@ -283,7 +283,7 @@ def _type(step: Step) -> str:
 def _placed(
     title: str, nodes: list[dict[str, Any]], edges: Sequence[tuple[int, int]]
 ) -> dict[str, Any]:
-    """A stage with the places of its boxes."""
+    """A stage with the positions of its boxes."""
     sizes = []
     for node in nodes:
         lines = node.get("card", [])
@@ -293,7 +293,7 @@ def _placed(
         width = max(64.0, 30.0 + max(first + 12.0, widest))
         sizes.append((width, BOX_HEIGHT + CARD_LINE * len(lines) + (8.0 if lines else 0.0)))
     layout = layered(sizes, edges)
-    for node, (x, y), (width, height) in zip(nodes, layout.places, sizes, strict=True):
+    for node, (x, y), (width, height) in zip(nodes, layout.positions, sizes, strict=True):
         node["box"] = [round(x, 1), round(y, 1), round(width, 1), height]
     return {
         "title": title,

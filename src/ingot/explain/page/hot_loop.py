@@ -18,11 +18,13 @@ def hot_loop(assembly: str) -> str:
     "" if nothing is repeated.
     """
     lines = assembly.splitlines()
-    places = {found[1]: place for place, line in enumerate(lines) if (found := _LABEL.match(line))}
+    labels = {
+        found[1]: number for number, line in enumerate(lines) if (found := _LABEL.match(line))
+    }
     loops = [
-        (places[jump[1]], place)
-        for place, line in enumerate(lines)
-        if (jump := _JUMP.match(line)) and places.get(jump[1], place) < place
+        (labels[jump[1]], number)
+        for number, line in enumerate(lines)
+        if (jump := _JUMP.match(line)) and labels.get(jump[1], number) < number
     ]
     innermost = [
         (start, end)

@@ -1,9 +1,9 @@
 """Layout: the positions of a graph's boxes, in layers from top to bottom.
 
 Layers come from the longest path to a box. Edges over several layers go straight down through
-each, between its boxes, and bend in between. Boxes of a layer are sorted by the mean place of their
-neighbours, and then moved towards it as far as their order and their widths allow. All of it takes
-time about linear in the number of boxes, edges and bends.
+each, between its boxes, and bend in between. Boxes of a layer are sorted by the mean position of
+their neighbours, and then moved towards it as far as their order and their widths allow. All of it
+takes time about linear in the number of boxes, edges and bends.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Layout:
     layer, and enter and leave each that they go through), and the size of it all.
     """
 
-    places: list[tuple[float, float]]
+    positions: list[tuple[float, float]]
     bends: list[list[tuple[float, float]]]
     width: float
     height: float
 
 
 def layered(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]]) -> Layout:
-    """Places boxes of the given widths and heights; edges lead from earlier boxes to later ones."""
+    """Arranges boxes of given widths and heights; edges lead from earlier boxes to later ones."""
     if not sizes:
         return Layout([], [[] for _ in edges], 0.0, 0.0)
     layer_of = _layers(len(sizes), edges)
@@ -52,7 +52,7 @@ def layered(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int
     centres = _centres(rows, widths, above, below, len(sizes))
     left = min(x - width / 2 for x, width in zip(centres, widths, strict=True))
     tops, row_heights, bottom = _heights(rows, sizes)
-    places = [
+    positions = [
         (centres[box] - left - sizes[box][0] / 2, tops[layer_of[box]]) for box in range(len(sizes))
     ]
     bends: list[list[tuple[float, float]]] = []
@@ -65,7 +65,7 @@ def layered(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int
             points += [(across, top), (across, top + row_heights[layer_of[bend]])]
         bends.append(points)
     right = max(x + width / 2 for x, width in zip(centres, widths, strict=True))
-    return Layout(places, bends, right - left, bottom)
+    return Layout(positions, bends, right - left, bottom)
 
 
 def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
@@ -123,22 +123,22 @@ def _rows(layer_of: list[int]) -> list[list[int]]:
 
 
 def _sort(rows: list[list[int]], above: list[list[int]], below: list[list[int]]) -> None:
-    """Sorts each row by the mean place of what it is connected with, downwards and upwards."""
-    place = {box: float(position) for row in rows for position, box in enumerate(row)}
+    """Sorts each row by the mean position of what it is connected with, downwards and upwards."""
+    position_of = {box: float(position) for row in rows for position, box in enumerate(row)}
     for sweep in range(SORTING_SWEEPS):
         downwards = sweep % 2 == 0
         neighbours = above if downwards else below
         for row in rows if downwards else reversed(rows):
             means = {
-                box: sum(place[x] for x in neighbours[box]) / len(neighbours[box])
+                box: sum(position_of[x] for x in neighbours[box]) / len(neighbours[box])
                 if neighbours[box]
-                else place[box]
+                else position_of[box]
                 for box in row
             }
             row.sort(key=means.__getitem__)
             middle = (len(row) - 1) / 2
             for position, box in enumerate(row):
-                place[box] = position - middle
+                position_of[box] = position - middle
 
 
 def _centres(
@@ -173,8 +173,8 @@ def _centres(
 def _apart(
     row: list[int], widths: list[float], wanted: list[float], weights: list[float]
 ) -> list[float]:
-    """The places nearest to those wanted, in the sense of least squares, at which no two boxes of a
-    row touch and their order stays: an isotonic regression.
+    """The positions nearest to those wanted, in the sense of least squares, at which no two boxes
+    of a row touch and their order stays: an isotonic regression.
     """
     offsets = [0.0]
     for first, second in pairwise(row):

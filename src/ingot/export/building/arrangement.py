@@ -140,9 +140,9 @@ def _slice_update(primitive: Primitive, x: array, update: array) -> array:
     mode, *bounds = primitive.state
     combine = chosen(primitive, _COMBINATIONS, mode)
     spans = _spans(x.shape, *bounds)
-    place = Slice(*spans)
-    given = broadcast_to(update, place.shape)
-    new = given if combine is None else combine(apply(place, x), given)
+    window = Slice(*spans)
+    given = broadcast_to(update, window.shape)
+    new = given if combine is None else combine(apply(window, x), given)
     return apply(SliceUpdate(*spans), x, astype(new, x.dtype))
 
 

@@ -64,15 +64,15 @@ class _Gathering:
         mine = self.message(cast, self.group.rank())
         rows = mx.distributed.all_gather(mine, group=self.group)
         parts = [self.parts(rows[number], number) for number in range(self.group.size())]
-        return [mx.concatenate(list(pieces)) for pieces in zip(*parts, strict=True)]
+        return [mx.concatenate(list(shards)) for shards in zip(*parts, strict=True)]
 
     def shards(self, wholes: list[mx.array]) -> list[mx.array]:
         """This process's shards of the average of arrays like the parameters."""
-        pieces = [
+        shards = [
             mx.split(whole, bounds[1:-1]) for whole, bounds in zip(wholes, self.bounds, strict=True)
         ]
         size = self.group.size()
-        rows = [self.message([piece[number] for piece in pieces], number) for number in range(size)]
+        rows = [self.message([shard[number] for shard in shards], number) for number in range(size)]
         mine = mx.distributed.sum_scatter(mx.concatenate(rows), group=self.group)
         return self.parts(mine[0] / size, self.group.rank())
 

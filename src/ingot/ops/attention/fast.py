@@ -200,7 +200,7 @@ class Rope(Composite):
         lengths = (half, 2) if self.traditional else (2, half)
         pairs = reshape(rotated, (*a.shape[:-1], *lengths))
         signs = array([-1.0, 1.0], dtype)
-        cosines, sines = (expand_dims(turn(angles), axis) for turn in (cos, sin))
+        cosines, sines = (expand_dims(function(angles), axis) for function in (cos, sin))
         sines = sines * (signs if self.traditional else reshape(signs, (2, 1)))
         result = reshape(pairs * cosines + flip(pairs, axis) * sines, rotated.shape)
         if self.dims < a.shape[-1]:

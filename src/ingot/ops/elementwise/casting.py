@@ -201,7 +201,7 @@ class Bitcast(Host):
 
     dtype: Dtype
 
-    why_host = "elements of another size are at other places"
+    why_host = "elements of another size have other strides"
     takes_bits = True
 
     def infer(self, x: array) -> tuple[Shape, Dtype]:

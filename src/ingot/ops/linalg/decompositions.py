@@ -142,8 +142,8 @@ class QR(MatrixOp):
         )  # times the inverse of r
         inner = transposed(q) @ scaled
         below = tril(inner, -1)
-        turn = below - transposed(below)
-        return q @ (turn - inner) + scaled, triu((inner - turn) @ r)
+        rotation = below - transposed(below)
+        return q @ (rotation - inner) + scaled, triu((inner - rotation) @ r)
 
 
 class LU(MatrixOp):
@@ -275,7 +275,7 @@ def lu_factor(a: array, *, stream: StreamLike = None) -> tuple[array, array]:
 
     Returns:
         Both triangles in one matrix, without the diagonal of the lower one, and the row that each
-        row was exchanged with in turn.
+        row was exchanged with, one after the other.
     """
     factors, pivots, _ = apply_multiple(_LU, require_matrices("linalg.lu_factor", a), stream=stream)
     return factors, pivots

@@ -173,8 +173,8 @@ class Eigen(MatrixOp):
             inner = adjoint(vectors) @ cotangent[1]
             # Vectors stay normalised: the component along the vector is removed.
             lengths = real(diagonal(inner, 0, -2, -1))[..., None, :]
-            turn = inner - (adjoint(vectors) @ vectors) * lengths
-            core = core + conj(differences_inverted(values)) * turn
+            rotation = inner - (adjoint(vectors) @ vectors) * lengths
+            core = core + conj(differences_inverted(values)) * rotation
         result = solve_with("all", adjoint(vectors), core @ adjoint(vectors))
         return (result if x.dtype is complex64 else astype(real(result), x.dtype),)
 
@@ -185,8 +185,8 @@ class Eigen(MatrixOp):
             return (None, None)
         values, vectors = out
         inner = solve_with("all", vectors, astype(tangents[0], complex64) @ vectors)
-        turn = differences_inverted(values) * inner
-        rotated = vectors @ turn
+        rotation = differences_inverted(values) * inner
+        rotated = vectors @ rotation
         lengths = real(diagonal(adjoint(vectors) @ rotated, 0, -2, -1))[..., None, :]
         return diagonal(inner, 0, -2, -1), rotated - vectors * lengths
 

@@ -116,9 +116,9 @@ class SVD(MatrixOp):
             return (None, None, None)
         parts = _Parts(x, out)
         inner = adjoint(parts.left) @ change @ parts.right
-        turn_left, turn_right = parts.turns(inner)
-        of_left = parts.left @ turn_left
-        of_right = parts.right @ turn_right
+        left_rotation, right_rotation = parts.rotations(inner)
+        of_left = parts.left @ left_rotation
+        of_right = parts.right @ right_rotation
         if parts.rows > parts.common:
             scaled = (change @ parts.right) * parts.inverted
             of_left = of_left + scaled - parts.left @ (inner * parts.inverted)
@@ -156,8 +156,8 @@ class _Parts:
         self.inverted = 1 / self.values[..., None, :]
         self.gaps = differences_inverted(self.values * self.values)
 
-    def turns(self, inner: array) -> tuple[array, array]:
-        """The rotation of the vectors within their span, given the change between them."""
+    def rotations(self, inner: array) -> tuple[array, array]:
+        """The rotations of the vectors within their span, given the change between them."""
         along_columns = inner * self.values[..., None, :]
         along_rows = inner * self.values[..., :, None]
         left = self.gaps * (along_columns + adjoint(along_columns))
@@ -170,17 +170,17 @@ class _Parts:
     def adjoint_core(
         self, of_left: array | None, of_values: array | None, of_right: array | None
     ) -> array:
-        """The adjoint of `turns`, and of the diagonal, which is the change of the values."""
+        """The adjoint of `rotations`, and of the diagonal, which is the change of the values."""
         core = diagonal_matrix(cotangent_or_zeros(of_values, self.values))
         if of_left is not None:
-            turn = adjoint(self.left) @ of_left[..., : self.common]
-            core = core + self.gaps * (turn - adjoint(turn)) * self.values[..., None, :]
+            rotation = adjoint(self.left) @ of_left[..., : self.common]
+            core = core + self.gaps * (rotation - adjoint(rotation)) * self.values[..., None, :]
             if self.is_complex:
-                phase = imag(diagonal(turn, 0, -2, -1)) / self.values
+                phase = imag(diagonal(rotation, 0, -2, -1)) / self.values
                 core = core + diagonal_matrix(phase) * 1j
         if of_right is not None:
-            turn = adjoint(self.right) @ adjoint(of_right[..., : self.common, :])
-            core = core + self.gaps * (turn - adjoint(turn)) * self.values[..., :, None]
+            rotation = adjoint(self.right) @ adjoint(of_right[..., : self.common, :])
+            core = core + self.gaps * (rotation - adjoint(rotation)) * self.values[..., :, None]
         return core
 
     def beyond(self, basis: array, vectors: array, cotangent: array) -> array:

@@ -187,9 +187,9 @@ def _sizes(
             if known == 1:
                 sizes[label] = length
             elif length != 1 and length != known:
-                shown = _ELLIPSIS if label in _HIDDEN else label
+                named = _ELLIPSIS if label in _HIDDEN else label
                 raise ValueError(
-                    f"[{name}] {shown!r} in {subscripts!r} has length {known}, but the operand of "
+                    f"[{name}] {named!r} in {subscripts!r} has length {known}, but the operand of "
                     f"shape {shape_text(shape)} has length {length} there."
                 )
     return sizes

@@ -66,8 +66,8 @@ def _matrix(order: int) -> np.ndarray:
     rows = []
     for line in _CIRCULANT_BLOCKS[order].split("\n"):
         firsts = [[1 if sign == "+" else -1 for sign in block] for block in line.split()]
-        for turn in range(order // 4 if firsts else 0):
-            rows.append(np.concatenate([np.roll(first, turn) for first in firsts]))
+        for shift in range(order // 4 if firsts else 0):
+            rows.append(np.concatenate([np.roll(first, shift) for first in firsts]))
     return np.array(rows)
 
 

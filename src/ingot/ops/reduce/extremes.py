@@ -42,10 +42,12 @@ class _Extreme(Reduction, abstract=True):
             return None
         joined, _ = joined_axes(x, self.axes)
         moving, _ = joined_axes(tangents[0], self.axes)
-        place = apply(self.place(joined.ndim - 1), joined)
-        return reshape(take_along_axis(moving, place, -1), out.shape)
+        position = apply(self.position_op(joined.ndim - 1), joined)
+        return reshape(take_along_axis(moving, position, -1), out.shape)
 
-    place: Callable[[int], ArgReduce]  # the op that finds the position of the extreme along an axis
+    position_op: Callable[
+        [int], ArgReduce
+    ]  # the op that finds the position of the extreme along an axis
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Max(_Extreme):
         found = extreme(without_bfloat16(x), self.axes, np.maximum)
         return found.astype(x.dtype, copy=False)
 
-    def place(self, axis: int) -> ArgReduce:
+    def position_op(self, axis: int) -> ArgReduce:
         return ArgMax(axis)
 
     def combine(self, k: Kernel, a: Value, b: Value) -> Value:
@@ -79,7 +81,7 @@ class Min(_Extreme):
         found = extreme(without_bfloat16(x), self.axes, np.minimum)
         return found.astype(x.dtype, copy=False)
 
-    def place(self, axis: int) -> ArgReduce:
+    def position_op(self, axis: int) -> ArgReduce:
         return ArgMin(axis)
 
     def combine(self, k: Kernel, a: Value, b: Value) -> Value:
@@ -107,8 +109,8 @@ class ArgReduce(Host, abstract=True):
     def expanded(self, build: Callable[..., Any], x: Any) -> Any | None:
         if x.dtype.size > 4 or size_of(x.shape) == 0:
             return None
-        places = build(Positions(x.shape, (self.axis,), uint32))
-        ranks = build(Ranked(self.largest), x, places)
+        positions = build(Positions(x.shape, (self.axis,), uint32))
+        ranks = build(Ranked(self.largest), x, positions)
         return build(RankedPlace(), build(Max((self.axis,)), ranks))
 
 
@@ -210,10 +212,10 @@ def _position(
         raise ValueError(
             f"[{name}] cannot choose from no elements: shape {shape_text(a.shape)} is empty."
         )
-    place = None if axis is None else normalize_axis(name, axis, ndim)
-    if place is None:
+    along = None if axis is None else normalize_axis(name, axis, ndim)
+    if along is None:
         found = apply(cached_op(kind, 0), flattened(a, stream), stream=stream)
         shape = (1,) * ndim if keepdims else ()
         return make(Reshape(shape), (found,), shape, uint32, stream)
-    found = apply(cached_op(kind, place), a, stream=stream)
-    return without_axes(found, (place,), keepdims, stream)
+    found = apply(cached_op(kind, along), a, stream=stream)
+    return without_axes(found, (along,), keepdims, stream)

@@ -1,6 +1,6 @@
 """Pooling: the largest elements or the means of windows of images (N, ..., C), with their rules.
 
-The loop nests behind these ops read windows in place, whether they overlap or not, and know the
+The loop nests behind these ops read windows in subscript, whether they overlap or not, and know the
 padding without storing it. Where there are none (integers, lengths that are symbols), pooling is a
 reduction of a strided view of the windows, and so are derivatives of higher order.
 """
@@ -144,8 +144,8 @@ class _Taps:
             ],
         )
 
-    def places(self) -> Iterator[tuple[builtins.slice, ...]]:
-        """Of each tap: the elements that all windows have there."""
+    def strided(self) -> Iterator[tuple[builtins.slice, ...]]:
+        """For each tap, the subscript of the elements that it has in all windows."""
         for taps in product(*map(range, self.windows.sizes)):
             along = zip(taps, self.windows.steps, self.counts, strict=True)
             yield (
@@ -155,7 +155,7 @@ class _Taps:
 
     def reduced(self, kind: str) -> np.ndarray:
         """The result of pooling."""
-        found = [self.padded[place] for place in self.places()]
+        found = [self.padded[subscript] for subscript in self.strided()]
         if kind == "max":
             return np.maximum.reduce(found)
         return np.add.reduce(found) / np.asarray(len(found), self.padded.dtype)
@@ -212,18 +212,18 @@ class PoolCotangent(PoolingBackward):
         x = images[0] if images else np.zeros(shape, cotangent.dtype)
         taps = _Taps(x, self.windows, _PADDING[self.kind])
         total = np.zeros_like(taps.padded)
-        places = list(taps.places())
+        subscripts = list(taps.strided())
         if self.kind == "mean":
-            share = cotangent / np.asarray(len(places), total.dtype)
-            for place in places:
-                total[place] += share
+            share = cotangent / np.asarray(len(subscripts), total.dtype)
+            for subscript in subscripts:
+                total[subscript] += share
             return total[taps.inside].astype(cotangent.dtype)
         out = taps.reduced("max")
-        hits = [taps.padded[place] == out for place in places]
+        hits = [taps.padded[subscript] == out for subscript in subscripts]
         with np.errstate(all="ignore"):
             share = cotangent / np.add.reduce(hits, dtype=total.dtype)
-            for place, hit in zip(places, hits, strict=True):
-                total[place] += hit * share
+            for subscript, hit in zip(subscripts, hits, strict=True):
+                total[subscript] += hit * share
         return total[taps.inside].astype(cotangent.dtype)
 
     def composed(self, cotangent: array, *images: array) -> array:

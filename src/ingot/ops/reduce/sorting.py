@@ -388,7 +388,7 @@ def _of_rank(rows: array, rank: int, stream: StreamLike) -> array:
 def searchsorted(
     sorted_sequence: array, values: array, /, side: str = "left", *, stream: StreamLike = None
 ) -> array:
-    """Places at which values can be inserted into a sorted sequence.
+    """Indices at which values can be inserted into a sorted sequence.
 
     Args:
         sorted_sequence: An array with one axis, in ascending order.

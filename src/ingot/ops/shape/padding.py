@@ -160,13 +160,13 @@ def _pad_mirrored(
     shared = 1 if mode == "reflect" else 0
     mirrored = flip(a, axis)
     period = length - shared
-    pieces = [a]
+    parts = [a]
     for number in range(-(-after // period)):
         source = a if number % 2 else mirrored
         taken = min(after - number * period, period)
-        pieces.append(between(source, axis, shared, shared + taken))
+        parts.append(between(source, axis, shared, shared + taken))
     for number in range(-(-before // period)):
         source = a if number % 2 else mirrored
         taken = min(before - number * period, period)
-        pieces.insert(0, between(source, axis, period - taken, period))
-    return concatenate(pieces, axis, stream=stream)
+        parts.insert(0, between(source, axis, period - taken, period))
+    return concatenate(parts, axis, stream=stream)

@@ -238,8 +238,8 @@ class States:
         """Assigns new values to the states outside."""
         remaining = iter(values)
         for outer, _, _ in self._found.values():
-            for place in range(len(outer)):
-                outer[place] = next(remaining)
+            for position in range(len(outer)):
+                outer[position] = next(remaining)
 
 
 def run(
@@ -287,10 +287,10 @@ def _refuse_updates(
     }
     if not updated:
         return
-    places = [place.path for place, x in reachable(function, {}) if x._node in updated]
+    paths = [found.path for found, x in reachable(function, {}) if x._node in updated]
     outside.put_back(lambda node: node.trace is recorder)
     raise ValueError(
-        f"[{name}] the function updates {listed(places)}, which would happen once, when it is "
+        f"[{name}] the function updates {listed(paths)}, which would happen once, when it is "
         "traced, and not in each step: carry it, or update it outside of the loop or branch."
     )
 
@@ -320,14 +320,14 @@ def _refuse_escapes(
     their previous contents.
     """
     is_stored = outside.holds(is_traced)
-    places = [
-        place.path
-        for place, x in reachable(function, {})
+    paths = [
+        found.path
+        for found, x in reachable(function, {})
         if is_traced(x._node) and (is_stored or id(x) not in own)
     ]
     outside.put_back(is_traced)
-    if places:
+    if paths:
         raise ValueError(
-            f"[{name}] the function stores arrays in {listed(places)}, which have no values outside"
+            f"[{name}] the function stores arrays in {listed(paths)}, which have no values outside"
             " of the loop or branch: return them, as a part of what is carried on."
         )

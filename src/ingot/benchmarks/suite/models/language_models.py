@@ -114,13 +114,13 @@ def _llama() -> Any:
     )
 
 
-def _seconds_per_token(pieces: Iterable[object]) -> float:
-    """The time from a request's first piece of text to its last, for each token.
+def _seconds_per_token(chunks: Iterable[object]) -> float:
+    """The time from a request's first chunk of text to its last, for each token.
 
     A whole answer is timed, because mlx-lm begins the next token before it hands out one: what runs
     between two calls would be counted for nothing.
     """
-    times = [perf_counter() for _ in pieces]
+    times = [perf_counter() for _ in chunks]
     if len(times) < TOKENS:
         raise RuntimeError(f"the answer ended after {len(times)} of {TOKENS} tokens")
     return (times[TOKENS - 1] - times[0]) / (TOKENS - 1)
@@ -141,8 +141,8 @@ def _tokens_of_llama() -> Callable[[], float]:
     model = _llama()
 
     def request() -> float:
-        pieces = model(STORY, max_tokens=TOKENS, temperature=0, stream=True)
-        return _seconds_per_token(pieces)
+        chunks = model(STORY, max_tokens=TOKENS, temperature=0, stream=True)
+        return _seconds_per_token(chunks)
 
     return request
 

@@ -346,7 +346,7 @@ def _varies(index: Sequence[Affine | Value], loop: Loop) -> bool:
 
 
 def _accesses(body: Body) -> Iterator[list[Load | Store]]:
-    """The accesses to each piece of memory that is written."""
+    """The accesses to each range of memory that is written."""
     found: list[list[Load | Store]] = []
     for each in statements(body):
         _require(not isinstance(each, (CopyBlock, Bundle)), "a block is copied, or read as one")
