@@ -222,7 +222,7 @@ def _parts(step: Step) -> list[_Part]:
 
 
 def written_parts(schedule: Schedule) -> dict[Step, tuple[Step, View]]:
-    """The values that maps write where they belong in an assembled value, with that place."""
+    """The values that maps write to their slices of an assembled value, with these slices."""
     computed = {
         step
         for group in schedule.groups

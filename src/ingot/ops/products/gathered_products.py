@@ -201,8 +201,8 @@ def _by_right(
     position: np.ndarray,
 ) -> None:
     """One product per matrix of `b`, with the concatenated rows of its left factors. Its matrices
-    are read in place, as a rule the larger ones, so these are products by kernels, which read half
-    precision as it lies.
+    are read in place, as a rule the larger ones, so these are products by kernels, which need no
+    conversion of half types.
     """
     rows, common = a.shape[1:]
     is_once = _distinct(position) == len(position)

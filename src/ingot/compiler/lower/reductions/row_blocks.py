@@ -193,8 +193,8 @@ class Rows:
         """The totals of some blocks, none of which is shorter than others."""
         carried = self._carried()
         in_block = self.block // self.count
-        with self.builder.loop(0, count, carried=carried, copies=1) as turn:
-            number = first + turn
+        with self.builder.loop(0, count, carried=carried, copies=1) as block:
+            number = first + block
             with self._packed(point, number):
                 found = self._bundles(point, number * in_block, (affine(in_block),))
             added = self._added(carried, self._all_folded(found))

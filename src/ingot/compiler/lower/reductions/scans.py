@@ -37,8 +37,8 @@ COLUMNS = 256  # scanned side by side
 _IN_BUFFERS = {float16: float32, bfloat16: float32, bool_: uint8}
 
 Strides = dict[Step, tuple[int, ...]]
-# For one of the segments that are scanned in step: its row, and where in the row it begins.
-Place = Callable[[Affine], tuple[Point, Affine]]
+# For one of the segments that are scanned in step: its row, and its first position in the row.
+Start = Callable[[Affine], tuple[Point, Affine]]
 # The result of a segment so far and, if it is wanted too, that of its chunk so far.
 Run = Sequence[Value]
 
@@ -131,9 +131,9 @@ class _Scans(GroupBuilder):
         updated = [x.op.emit_step(self.words, each, operand) for each in run]
         return updated, self.words.cast(updated[0] if x.op.inclusive else run[0], x.element)
 
-    def _result(self, x: _Accumulator, shown: Value) -> Value:
+    def _result(self, x: _Accumulator, found: Value) -> Value:
         """A result as a value of the program."""
-        return self.rounded(self.words.cast(shown, x.step.dtype))
+        return self.rounded(self.words.cast(found, x.step.dtype))
 
     # Rows
 
@@ -184,11 +184,11 @@ class _Scans(GroupBuilder):
                 made.append(self.sources[source])
             if segments > 1:
                 for each in made:
-                    turned = self.stack(f"{each.name}t", x.element, (SCAN_TILE, segments))
-                    self.transposed[each] = turned
+                    transposed = self.stack(f"{each.name}t", x.element, (SCAN_TILE, segments))
+                    self.transposed[each] = transposed
 
     def _scan(
-        self, place: Place, ends: Sequence[Affine | int], runs: list[Run]
+        self, start: Start, ends: Sequence[Affine | int], runs: list[Run]
     ) -> list[list[Carried]]:
         """Scans segments in step, each in a lane, up to the least of `ends` positions after their
         beginning, tile by tile. Returns the runs at their ends.
@@ -199,7 +199,7 @@ class _Scans(GroupBuilder):
         with self.loop(0, *ends, step=SCAN_TILE, carried=every, copies=1) as tile:
             bounds = (affine(tile) + SCAN_TILE, *ends)
             here: tuple[Affine | int, ...] = (SCAN_TILE, *(affine(end) - tile for end in ends))
-            self._map_before(place, segments, tile, bounds)
+            self._map_before(start, segments, tile, bounds)
             if segments > 1:
                 for buffer in self.sources.values():
                     self._transpose(buffer, self.transposed[buffer], here)
@@ -209,8 +209,8 @@ class _Scans(GroupBuilder):
                 for x, run, target in zip(self.scans, inner, self.results, strict=True):
                     source, index = self._tile(self.sources[x.step.inputs[0]], at, segments)
                     element = self.load_lanes(source, index, segments)
-                    updated, shown = self._next(x, run, element)
-                    self.store(shown, *self._tile(target, at, segments))
+                    updated, found = self._next(x, run, element)
+                    self.store(found, *self._tile(target, at, segments))
                     for each, value in zip(run, updated, strict=True):
                         each.update = value
             for each, final in zip(every, within, strict=True):
@@ -218,7 +218,7 @@ class _Scans(GroupBuilder):
             if segments > 1:
                 for buffer in self.results:
                     self._transpose(self.transposed[buffer], buffer, here, back=True)
-            self._map_after(place, segments, tile, bounds)
+            self._map_after(start, segments, tile, bounds)
         return outer
 
     def _tile(self, buffer: Buffer, at: Index, segments: int) -> tuple[Buffer, Indices]:
@@ -239,11 +239,11 @@ class _Scans(GroupBuilder):
             self.body.append(CopyBlock(target, to, source, of, (1, 0), side))
 
     def _map_before(
-        self, place: Place, segments: int, tile: Index, bounds: Sequence[Affine | int]
+        self, start: Start, segments: int, tile: Index, bounds: Sequence[Affine | int]
     ) -> None:
         """Leaves what is scanned in buffers, and stores outputs that depend on no scan."""
         with self.loop(0, segments) as s:
-            row, begin = place(affine(s))
+            row, begin = start(affine(s))
             with self.loop(affine(tile), *bounds, kind="vector", lanes=self.lanes_along) as at:
                 point, known = self._point(row, begin + at), dict[Step, Value]()
                 self.compute(self.before, known, point)
@@ -254,11 +254,11 @@ class _Scans(GroupBuilder):
                     self.store(element, buffer, index)
 
     def _map_after(
-        self, place: Place, segments: int, tile: Index, bounds: Sequence[Affine | int]
+        self, start: Start, segments: int, tile: Index, bounds: Sequence[Affine | int]
     ) -> None:
         """Computes and stores what depends on scans."""
         with self.loop(0, segments) as s:
-            row, begin = place(affine(s))
+            row, begin = start(affine(s))
             with self.loop(affine(tile), *bounds, kind="vector", lanes=self.lanes_along) as at:
                 point = self._point(row, begin + at)
                 index = (affine(s), affine(at) - tile)
@@ -326,10 +326,10 @@ class _Scans(GroupBuilder):
         for x, buffers in zip(self.scans, memory, strict=True):
             element = self.words.cast(self.value(x.step.inputs[0], known, point), x.element)
             run = [self.load(each, (column,)) for each in buffers[:2]]
-            updated, shown = self._next(x, run, element)
+            updated, found = self._next(x, run, element)
             for value, buffer in zip(updated, buffers, strict=False):
                 self.store(value, buffer, (column,))
-            known[x.step] = self._result(x, shown)
+            known[x.step] = self._result(x, found)
             known[x.step].origin = x.step
         self.compute(self.after, known, point)
         self.store_outputs(self.late, known, point)

@@ -20,7 +20,7 @@ class Tiled(Host, role=True):
     `evaluate` rule.
     """
 
-    # Whether inputs that `runs_alone` declines get a program once they have come often.
+    # Whether inputs that `runs_alone` declines get a program once they recur often.
     is_compiled_often: ClassVar[bool] = False
 
     def runs_alone(self, *shapes: tuple[int, ...]) -> bool:
