@@ -131,6 +131,12 @@ class Op:
         """
         return None
 
+    def with_leading_outputs(self, extents: dict[int, Any], *inputs: Any) -> Op | None:
+        """An op of the same inputs whose outputs are leading parts of its own, or None. `extents`
+        has the outputs that are read, with how far along each axis.
+        """
+        return None
+
     def interval(self, *inputs: Any) -> tuple[int, int] | None:
         """The smallest and the largest integer that its elements may be, given those of its inputs,
         which are None for inputs of other numbers; None if nothing is known. Results beyond the

@@ -93,3 +93,31 @@ def test_values_without_vectors(decompose: Callable[..., Any], index: int, op: s
 def test_a_tape_with_nothing_to_narrow_stays_itself() -> None:
     tape = simplify(traced(lambda x: mx.exp(x)[1:].sum(), normal(5)).tape, Options())
     assert narrow(tape, Options()) is tape
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(50, 7), (7, 50), (9, 8), (8, 8)])
+def test_as_many_singular_vectors_as_are_read(rows: int, columns: int) -> None:
+    def approximation(x: mx.array) -> mx.array:
+        left, values, right = mx.linalg.svd(x)
+        return (left[:, :3] * values[:3]) @ right[:3]
+
+    def reversed_vectors(x: mx.array) -> tuple[mx.array, mx.array]:
+        left, _, right = mx.linalg.svd(x)
+        return left[:, 4::-2] * 2, right[2]
+
+    def whole(x: mx.array) -> tuple[mx.array, mx.array]:
+        left, values, _ = mx.linalg.svd(x)
+        return left[:, :2], values
+
+    x = normal(rows, columns)
+    for function in (approximation, reversed_vectors, whole):
+        shapes = {
+            shape[-1]
+            for step in narrow(traced(function, x).tape, Options()).steps
+            if isinstance(step.dtype, tuple)
+            for shape in step.shape
+        }
+        assert max(shapes) == (columns if columns > rows else min(rows, columns))
+        for found, expected in zip(mx.compile(function)(x), function(x), strict=True):
+            np.testing.assert_allclose(np.array(found), np.array(expected), atol=1e-4)
+    assert np.array(mx.compile(mx.linalg.svd)(x)[0]).shape == (rows, rows)

@@ -32,6 +32,10 @@ class View(Op, role=True):
         it.
         """
 
+    def extent(self, shape: Shape) -> Shape:
+        """How far along each axis it reads its input, whose other elements could be absent."""
+        return shape
+
     def interval(self, *inputs: Any) -> tuple[int, int] | None:
         found: tuple[int, int] | None = inputs[0]
         return found

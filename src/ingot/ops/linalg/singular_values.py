@@ -93,6 +93,11 @@ class SVD(MatrixOp):
     def only_output(self, index: int) -> Op | None:
         return SingularValues() if index == 1 else None
 
+    def with_leading_outputs(self, extents: dict[int, Shape], x: Any) -> Op | None:
+        common = min(x.shape[-2:])
+        left, right = extents.get(0, (0,)), extents.get(2, (0, 0))
+        return _REDUCED if self.full and max(left[-1], right[-2]) <= common else None
+
     def vjp(
         self, cotangent: tuple[array | None, ...], out: tuple[array, ...], x: array
     ) -> tuple[array]:

@@ -96,6 +96,10 @@ class Slice(View):
     def evaluate(self, x: np.ndarray) -> np.ndarray:
         return x[self.index]
 
+    def extent(self, shape: Shape) -> Shape:
+        spans = zip(self.start, self.kept_shape, self.strides, strict=True)
+        return tuple(first + 1 + max(0, (count - 1) * step) for first, count, step in spans)
+
     def layout(self, shape: Shape, strides: Shape) -> tuple[int, Shape]:
         offset = sum(first * stride for first, stride in zip(self.start, strides, strict=True))
         stepped = [step * stride for step, stride in zip(self.strides, strides, strict=True)]
