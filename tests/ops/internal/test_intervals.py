@@ -96,3 +96,22 @@ def test_other_indices_are_checked(name: str) -> None:
     if name != "of numbers":
         with pytest.raises(IndexError, match="out of range"):
             mx.eval(function(table, mx.array([10])))
+
+
+def test_an_unrolled_search_checks_no_index() -> None:
+    """The bounds of each step follow from those of all steps before it."""
+    numbers = mx.array(np.sort(np.random.default_rng(2).random(300)).astype(np.float32))
+
+    def search(wanted: mx.array) -> mx.array:
+        low, high = mx.zeros((1000,), mx.int32), mx.full((1000,), 300, mx.int32)
+        for _ in range(9):
+            middle = (low + high) // 2
+            is_above = numbers[mx.minimum(middle, 299)] < wanted
+            low, high = mx.where(is_above, middle + 1, low), mx.where(is_above, high, middle)
+        return mx.minimum(low, 300)
+
+    wanted = mx.array(np.random.default_rng(3).random(1000).astype(np.float32))
+    compiled = mx.compile(search)
+    assert "CheckedIndex" not in str(compiled.explain(wanted))
+    expected = np.searchsorted(np.array(numbers), np.array(wanted))
+    np.testing.assert_array_equal(np.array(compiled(wanted)), expected)

@@ -17,7 +17,8 @@ __all__ = ["Interval", "interval_of", "is_inside"]
 
 Interval = tuple[int, int]
 
-_MAX_DEPTH = 24  # of the ops that an interval follows from
+_MAX_DEPTH = 96  # of the ops that an interval follows from: an unrolled search has 5 per step
+_MAX_VALUES = 256  # that are looked at for one index: a gather in a long graph must not take long
 _MAX_CONSTANT = 1 << 16  # elements of constants that are searched for their extremes
 
 
@@ -59,7 +60,7 @@ def _followed(value: Any, known: dict[int, Interval | None], depth: int) -> Inte
     op, constant = getattr(value, "op", None), getattr(value, "value", None)
     if constant is not None and 0 < constant.size <= _MAX_CONSTANT:
         return int(constant.min()), int(constant.max())
-    if op is None or depth == 0 or not _has_rule(op):
+    if op is None or depth == 0 or len(known) >= _MAX_VALUES or not _has_rule(op):
         return None
     found = op.interval(*[_interval(source, known, depth - 1) for source in value.inputs])
     if found is None or type(found[0]) is not int or type(found[1]) is not int:
