@@ -8,6 +8,7 @@ from tests.compiler.lower.nests_of_calls import nests_of, numbers, texts_of
 
 import ingot.core as mx
 from ingot.compiler.forms.nest.data import Load, Loop
+from ingot.runtime.processor import vector_bytes
 from ingot.tuning import MAX_KEPT_ROW_BYTES
 
 
@@ -96,3 +97,21 @@ def test_indices_of_gathered_rows_are_loaded_before_the_row(length: int) -> None
     body = nest.parallel[0].body
     loads = [each for each in body if isinstance(each, Load) and each.buffer.dtype is mx.int32]
     assert len(loads) == 1
+
+
+@pytest.mark.skipif(vector_bytes() < 64, reason="vectors have no masked lanes")
+def test_what_nearly_fills_a_vector_is_masked_in_the_last_pass_over_short_rows() -> None:
+    for length, is_masked in ((95, True), (97, False), (96, False), (4095, False)):
+        (text,) = texts_of(softmax, numbers(6, length))
+        assert (f"for j in 0..{length} masked" in text) is is_masked, length
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16])
+def test_masked_passes_are_those_of_numpy(dtype: mx.Dtype) -> None:
+    for length in (28, 31, 60, 63, 94, 95, 127, 500, 511):
+        x = mx.array(np.random.default_rng(length).normal(size=(5, length))).astype(dtype)
+        wide = np.array(x.astype(mx.float32)).astype(np.float64)
+        e = np.exp(wide - wide.max(-1, keepdims=True))
+        found = np.array(mx.compile(softmax)(x).astype(mx.float32))
+        tolerance = {mx.float32: 1e-6, mx.float16: 2e-3, mx.bfloat16: 2e-2}[dtype]
+        np.testing.assert_allclose(found, e / e.sum(-1, keepdims=True), tolerance, tolerance / 100)

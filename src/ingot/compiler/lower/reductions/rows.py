@@ -17,12 +17,17 @@ from ingot.compiler.lower.kernel import Kernel
 from ingot.compiler.lower.reductions.accumulator import Accumulator
 from ingot.compiler.lower.reductions.packing import has_gaps, is_stepped, packed
 from ingot.compiler.lower.reductions.row_blocks import Rows, is_written_out
+from ingot.graph.dtype import float32
 from ingot.graph.numerics.reduction_order import LANES
 from ingot.graph.roles import Gather, Reduce, View
 from ingot.graph.shape import size_of
+from ingot.runtime.processor import vector_bytes
 from ingot.tuning import MAX_KEPT_ROW_BYTES, MAX_RECOMPUTED_INSTRUCTIONS, MIN_KEPT_ROW_CAPACITY
+from ingot.tuning_vectors import MAX_MASKED_ROW, MIN_MASKED_SHARE
 
 __all__ = ["lower_rows"]
+
+MASKED_VECTOR_BYTES = 64  # of vectors with instructions for masked lanes
 
 
 def lower_rows(builder: GroupBuilder) -> Kernel:
@@ -253,7 +258,7 @@ def _every(
     """Nested loops over axes."""
     axis, rest = axes[0], axes[1:]
     is_short = is_written_out(builder, builder.domain.size(builder.domain.reduced))
-    kind = "unroll" if is_short else "for" if rest else "vector"
+    kind = "unroll" if is_short else "for" if rest else _kind(builder, axis)
     lanes = 0 if rest or is_short else builder.lanes(axis)
     with builder.loop(0, builder.domain.lengths[axis], kind=kind, lanes=lanes) as index:
         here = (*point[:axis], affine(index), *point[axis + 1 :])
@@ -261,6 +266,21 @@ def _every(
             _every(builder, rest, here, body)
         else:
             body(here)
+
+
+def _kind(builder: GroupBuilder, axis: int) -> str:
+    """The kind of the loop over a row: masked if what remains of a short row nearly fills a vector,
+    which takes less time than several shorter vectors and single elements.
+    """
+    length, lanes = builder.domain.lengths[axis], vector_bytes() // _widest(builder)
+    if is_symbolic(length) or length > MAX_MASKED_ROW or vector_bytes() < MASKED_VECTOR_BYTES:
+        return "vector"
+    return "masked" if length % lanes >= MIN_MASKED_SHARE * lanes else "vector"
+
+
+def _widest(builder: GroupBuilder) -> int:
+    """The bytes of the widest element; half types are computed in float32."""
+    return max(float32.size, *(x.dtype.size for x in (*builder.reads, *builder.writes)))
 
 
 class _Known(dict[Step, Value]):
