@@ -105,6 +105,11 @@ CASES: tuple[Case, ...] = (
     _case("where", lambda mx, a, b: mx.where(a > 0.5, a, b), X, X + 1),
     _case("clip", lambda mx, a: mx.clip(a, 0.2, 0.5), X),
     _case("addmm", lambda mx, a, b: mx.addmm(a, b, b, 0.5, 2.0), SQUARE, POSITIVE),
+    _case(
+        "addmm of half types",
+        lambda mx, a, b: mx.addmm(*(x.astype(mx.float16) for x in (a, b, b))),
+        *(SQUARE, POSITIVE),
+    ),
     _case("matmul", lambda mx, a, b: a @ b, STACK, SQUARE),
     _case("arange", lambda mx, a: a + mx.arange(1.0, 7, 2), X),
     _case("linspace", lambda mx, a: a + mx.linspace(0, 1, 3), X),

@@ -231,6 +231,53 @@ def test_zero_factors_of_addmm_leave_nan_out() -> None:
     assert mx.addmm(one, nan, one, 0.0, 3.0).tolist() == [[3.0, 3.0], [3.0, 3.0]]
 
 
+HALVES = {"bfloat16": ml_dtypes.bfloat16, "float16": np.float16}
+
+
+@pytest.mark.parametrize("compiles", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("rows", [(3,), (70,), (2, 40)], ids=str)
+@pytest.mark.parametrize("name", HALVES)
+def test_addmm_of_half_types_rounds_once(name: str, rows: Shape, compiles: bool) -> None:
+    half = HALVES[name]
+    a, b, c = (
+        normal(*shape, seed=seed).astype(half)
+        for seed, shape in enumerate(((*rows, 33), (33, 50), (50,)))
+    )
+    function = mx.compile(mx.addmm) if compiles else mx.addmm
+    found = function(*(mx.array(x) for x in (c, a, b)))
+    assert found.dtype is getattr(mx, name)
+    wide = a.astype(float) @ b.astype(float) + c.astype(float)
+    away = np.abs(np.array(found.astype(mx.float32)) - wide)
+    half_unit = np.spacing(np.abs(wide).astype(half)).astype(float) / 2
+    assert (away <= half_unit * 1.01 + 1e-4 * half_unit.max()).all()
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_derivatives_of_addmm_of_half_types(name: str) -> None:
+    dtype = getattr(mx, name)
+    a, b, c, by = (
+        mx.array(normal(*shape, seed=seed)).astype(dtype)
+        for seed, shape in enumerate(((2, 6, 5), (5, 4), (4,), (2, 6, 4)))
+    )
+    _, found = mx.vjp(mx.addmm, [c, a, b], [by])
+    wide = [np.array(x.astype(mx.float32)).astype(float) for x in (a, b, by)]
+    rows = [x.reshape(-1, x.shape[-1]) for x in wide]
+    wanted = [rows[2].sum(0), wide[2] @ wide[1].T, rows[0].T @ rows[2]]
+    unit = float(ml_dtypes.finfo(HALVES[name]).eps)
+    for one, other in zip(found, wanted, strict=True):
+        assert one.dtype is dtype
+        np.testing.assert_allclose(
+            np.array(one.astype(mx.float32)), other, rtol=unit, atol=unit * np.abs(other).max()
+        )
+    (_,), (tangent,) = mx.jvp(mx.addmm, [c, a, b], [c, a, b])
+    assert tangent.dtype is dtype
+    product = wide[0] @ wide[1]
+    added = 2 * product + np.array(c.astype(mx.float32))
+    np.testing.assert_allclose(np.array(tangent.astype(mx.float32)), added, rtol=0.02, atol=0.05)
+    each = mx.stack([mx.addmm(c, a[n], b) for n in range(2)])
+    assert mx.array_equal(mx.vmap(mx.addmm, (None, 0, None))(c, a, b), each)
+
+
 TENSORDOTS: list[tuple[Shape, Shape, Any]] = [
     ((2, 3, 4), (3, 4, 5), 2),
     ((2, 3), (4, 5), 0),

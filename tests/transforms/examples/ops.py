@@ -427,6 +427,7 @@ ELSEWHERE = {
         ("AttentionStep", "GatheredQuantizedMatmul", "RMSNorm", "Rope"),
         "tests/compiler/call/test_alone.py: transforms trace what they are composed of",
     ),
+    "WideMatmul": "tests/ops/products/test_contraction.py: its operands are half types",
     **dict.fromkeys(
         ("Dequantize", "QuantizedMatmul"),
         "tests/ops/quantized/test_quantization.py: their codes are packed",

@@ -46,7 +46,7 @@ from ingot.compiler.lower.materialise import copy_of
 from ingot.compiler.lower.repeats import Repeats
 from ingot.compiler.options import Options
 from ingot.graph.deferred import Deferred
-from ingot.graph.numerics.blas import has_gemm, product_of
+from ingot.graph.numerics.blas import product_of
 from ingot.graph.outputs import Output, output_ops
 from ingot.graph.roles import Assemble, Control, Map, Product, Scatter, View
 from ingot.graph.shape import contiguous, size_of
@@ -364,7 +364,7 @@ class _Lowering:
             self._run(group, lowered, results=results)
             return True
         shapes = [source.shape for source in step.inputs]
-        if isinstance(step.op, Product) and has_gemm(step.dtype, *shapes):
+        if isinstance(step.op, Product) and step.op.has_gemm(step.dtype, *shapes):
             self._multiply(step)
             return True
         return False

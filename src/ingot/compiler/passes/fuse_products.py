@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from ingot.compiler.forms.schedule import Group, without_ones
 from ingot.compiler.forms.tape import Step, Tape
-from ingot.graph.numerics.blas import is_small
 from ingot.graph.roles import Assemble, Gather, PairedMap, Product, View
 from ingot.graph.shape import size_of
 
@@ -24,11 +23,12 @@ def with_epilogues(tape: Tape, groups: list[Group]) -> list[Group]:
     live_out = set(tape.outputs)
     taken: dict[int, list[Group]] = {}  # epilogue -> its product, views of that, and itself
     for group in groups:
-        if group.kind != "single" or not isinstance(group.steps[0].op, Product):
+        product = group.steps[0]
+        if group.kind != "single" or not isinstance(product.op, Product):
             continue
-        if is_small(*[source.shape for source in group.steps[0].inputs]):
+        if product.op.is_left_to_blas(*[source.shape for source in product.inputs]):
             continue
-        chain = _chain(group.steps[0], users, group_of, live_out)
+        chain = _chain(product, users, group_of, live_out)
         if chain is not None:
             taken[id(chain[-1])] = chain
     gone = {id(group) for chain in taken.values() for group in chain[:-1]}

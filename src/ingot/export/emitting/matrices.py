@@ -9,7 +9,7 @@ from ingot._native import array
 from ingot.export.building.matrices import QUANTIZATION_MODES
 from ingot.export.emitting.emitter import Emit, Emitter, Value
 from ingot.export.format import Spec
-from ingot.graph.dtype import int32, uint32
+from ingot.graph.dtype import float32, int32, uint32
 from ingot.graph.op import Op
 from ingot.graph.roles import Composite
 from ingot.graph.shape import size_of
@@ -17,7 +17,7 @@ from ingot.ops.attention.rules import Attention, AttentionCotangents, composed_a
 from ingot.ops.elementwise.comparison import where
 from ingot.ops.fft.fourier import FourierTransform
 from ingot.ops.linalg import decompositions, eigenvalues, linear_systems, singular_values
-from ingot.ops.products.contraction import Matmul
+from ingot.ops.products.contraction import Matmul, WideMatmul
 from ingot.ops.products.gathered_products import GatheredProducts
 from ingot.ops.quantized.rows import QuantizedMatmul
 from ingot.ops.random.bits import RandomBits
@@ -54,6 +54,10 @@ def _matmul(emitter: Emitter, op: Matmul, x: Value, y: Value) -> Value:
     rows = emitter.reshape(product, shape)
     emitter.keep_batch(rows, product)
     return rows
+
+
+def _wide_matmul(emitter: Emitter, op: WideMatmul, x: Value, y: Value) -> Value:
+    return _matmul(emitter, Matmul(), *(emitter.cast(each, float32) for each in (x, y)))
 
 
 def _gathered(
@@ -249,6 +253,7 @@ MATRICES: dict[type[Op], Emit] = {
     FourierTransform: _transform,
     GatheredProducts: _gathered,
     Matmul: _matmul,
+    WideMatmul: _wide_matmul,
     Pool: _pool,
     PoolCotangent: _pool_cotangent,
     QuantizedMatmul: _quantized,

@@ -3,6 +3,7 @@
 `Matmul` takes stacks of matrices of equal floating-point dtype and equal batch axes. Everything
 else that users may write (vectors, broadcast batches, mixed dtypes, products over any axes) is
 brought into that form by casts and movements, which are views wherever strides can express them.
+`WideMatmul` leaves products of half types in float32, for `addmm` to add to before it rounds.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ingot import _native
-from ingot._native import Dtype, array, make
+from ingot._native import Dtype, array, make, wrap
 from ingot.graph.boundary import at_boundary
 from ingot.graph.device import StreamLike
-from ingot.graph.dtype import complex64, is_inexact, promote
+from ingot.graph.dtype import bfloat16, complex64, float16, float32, is_inexact, promote
 from ingot.graph.numerics.blas import matrix_product
 from ingot.graph.roles import Product
 from ingot.graph.shape import (
@@ -30,7 +31,7 @@ from ingot.graph.shape import (
     shape_text,
     size_of,
 )
-from ingot.ops.elementwise.casting import astype
+from ingot.ops.elementwise.casting import AsType, astype
 from ingot.ops.elementwise.complex_numbers import conj
 from ingot.ops.internal.adjoints import Reshape, Transpose
 from ingot.ops.reduce.reduction import sum
@@ -73,7 +74,60 @@ class Matmul(Product):
         return matmul(a, b)
 
 
+class WideMatmul(Product):
+    """Products of the matrices of half types in the last two axes, in the float32 of their sums."""
+
+    def is_left_to_blas(self, left: Shape, right: Shape) -> bool:
+        return size_of(left) * right[-1] == 0
+
+    # BLAS has no such products, and those that native code computes by it are rounded
+
+    def has_gemm(self, dtype: Dtype, left: Shape, right: Shape) -> bool:
+        return False
+
+    def small_product(self, *values: np.ndarray) -> None:
+        return None
+
+    def infer(self, a: array, b: array) -> tuple[Shape, Dtype]:
+        return (*a.shape[:-1], b.shape[-1]), float32
+
+    def evaluate(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        product = matrix_product(_for_blas(a), _for_blas(b))
+        return np.broadcast_to(product, (*a.shape[:-1], b.shape[-1]))
+
+    def vjp(self, cotangent: array, out: array, a: array, b: array) -> tuple[Any, Any]:
+        cotangent = _downcast(cotangent, a.dtype)
+        return deferred(_cotangent_of_a, cotangent, a, b), deferred(
+            _cotangent_of_b, cotangent, a, b
+        )
+
+    def jvp(
+        self, tangents: tuple[array | None, ...], out: array, a: array, b: array
+    ) -> array | None:
+        by_a = None if tangents[0] is None else _product(tangents[0], b, op=_WIDE_MATMUL)
+        by_b = None if tangents[1] is None else _product(a, tangents[1], op=_WIDE_MATMUL)
+        if by_a is None or by_b is None:
+            return by_b if by_a is None else by_a
+        return by_a + by_b
+
+    def vmap(self, size: int, batched: tuple[bool, ...], a: array, b: array) -> array:
+        return _stacked_product("addmm", a, b, None, _WIDE_MATMUL)
+
+
 _MATMUL = Matmul()
+_WIDE_MATMUL = WideMatmul()
+
+
+def _downcast(cotangent: array, dtype: Dtype) -> array:
+    """A cotangent in a half type: if it was upcast from that, what it was before, so that no kernel
+    has to copy it.
+    """
+    node = cotangent._node
+    while isinstance(node.op, Reshape):
+        node = node.inputs[0]
+    if isinstance(node.op, AsType) and node.inputs[0].dtype is dtype:
+        return _reshaped(wrap(node.inputs[0]), cotangent.shape, None)
+    return astype(cotangent, dtype)
 
 
 def _for_blas(x: np.ndarray) -> np.ndarray:
@@ -95,9 +149,10 @@ def _for_blas(x: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(x)
 
 
-def _product(a: array, b: array, stream: StreamLike = None) -> array:
+def _product(a: array, b: array, stream: StreamLike = None, op: Product = _MATMUL) -> array:
     """The product of stacks in the form that `Matmul` takes."""
-    return make(_MATMUL, (a, b), a.shape[:-1] + b.shape[-1:], a.dtype, stream)
+    dtype = a.dtype if op is _MATMUL else float32
+    return make(op, (a, b), a.shape[:-1] + b.shape[-1:], dtype, stream)
 
 
 @cache
@@ -168,7 +223,9 @@ def matmul(a: array, b: array, /, *, stream: StreamLike = None) -> array:
     return make(_MATMUL, (a, b), (shape_a[0], shape_b[1]), dtype, stream)
 
 
-def _stacked_product(name: str, a: array, b: array, stream: StreamLike) -> array:
+def _stacked_product(
+    name: str, a: array, b: array, stream: StreamLike, op: Product = _MATMUL
+) -> array:
     """The product of arrays of equal dtype, whose shapes are not checked yet."""
     shape_a = a.shape
     shape_b = b.shape
@@ -184,23 +241,23 @@ def _stacked_product(name: str, a: array, b: array, stream: StreamLike) -> array
     left = a if rows else _reshaped(a, (1, *shape_a), stream)
     right = b if columns else _reshaped(b, (*shape_b, 1), stream)
     batch = broadcast_shapes(name, shape_a[:-2], shape_b[:-2])
-    product = _batched(left, right, batch, stream)
+    product = _batched(left, right, batch, stream, op)
     return _reshaped(product, (*batch, *rows, *columns), stream)
 
 
-def _batched(a: array, b: array, batch: Shape, stream: StreamLike) -> array:
+def _batched(a: array, b: array, batch: Shape, stream: StreamLike, op: Product = _MATMUL) -> array:
     """The products of stacks whose axes in front broadcast to `batch`."""
     rows, common = a.shape[-2:]
     columns = b.shape[-1]
     if b.ndim == 2 and batch:
         flat = _reshaped(a, (size_of(batch) * rows, common), stream)
-        return _reshaped(_product(flat, b, stream), (*batch, rows, columns), stream)
+        return _reshaped(_product(flat, b, stream, op), (*batch, rows, columns), stream)
     if a.ndim == 2 and batch and columns <= MAX_FOLDED_COLUMNS:
-        product = _batched(_transposed(b, stream), _transposed(a, stream), batch, stream)
+        product = _batched(_transposed(b, stream), _transposed(a, stream), batch, stream, op)
         return _transposed(product, stream)
     left = broadcast_to(a, (*batch, rows, common), stream=stream)
     right = broadcast_to(b, (*batch, common, columns), stream=stream)
-    return _product(left, right, stream)
+    return _product(left, right, stream, op)
 
 
 def _reshaped(a: array, shape: Shape, stream: StreamLike) -> array:
@@ -235,7 +292,11 @@ def addmm(
     product_factor = _as_factor("alpha", alpha)
     addend_factor = _as_factor("beta", beta)
     dtype = _common_dtype("addmm", c, a, b)
-    product = _stacked_product("addmm", astype(a, dtype, stream), astype(b, dtype, stream), stream)
+    # half types are rounded once, after the addition
+    is_half = dtype is bfloat16 or dtype is float16
+    op, wide = (_WIDE_MATMUL, float32) if is_half else (_MATMUL, dtype)
+    a, b = astype(a, dtype, stream), astype(b, dtype, stream)
+    product = _stacked_product("addmm", a, b, stream, op)
     shape = broadcast_shapes("addmm", c.shape, product.shape)
     # MLX lets the product broadcast as well, but for complex numbers only.
     if shape != product.shape and dtype is not complex64:
@@ -243,16 +304,16 @@ def addmm(
             f"[addmm] c of shape {shape_text(c.shape)} does not broadcast to the shape "
             f"{shape_text(product.shape)} of the product."
         )
-    addend = broadcast_to(astype(c, dtype, stream), shape, stream=stream)
+    addend = broadcast_to(astype(c, wide, stream), shape, stream=stream)
     if product_factor == 0:
-        return addend * addend_factor
+        return astype(addend * addend_factor, dtype, stream)
     if product_factor != 1:
         product = product * product_factor
     if addend_factor == 0:
-        return broadcast_to(product, shape, stream=stream)
+        return astype(broadcast_to(product, shape, stream=stream), dtype, stream)
     if addend_factor != 1:
         addend = addend * addend_factor
-    return product + addend
+    return astype(product + addend, dtype, stream)
 
 
 def tensordot(

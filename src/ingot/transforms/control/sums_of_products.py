@@ -57,6 +57,8 @@ def summed_product(share: array) -> SummedProduct | None:
     if not isinstance(node.op, Product) or len(node.shape) != 2:
         return None
     left, right = node.inputs
+    if node.dtype is not left.dtype:
+        return None  # a product that is not rounded to the dtype of its operands
     (rows, inner), columns = left.shape, right.shape[1]
     if 2 * rows * columns <= inner * (rows + columns):
         return None

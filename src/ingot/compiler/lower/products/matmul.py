@@ -49,6 +49,7 @@ from ingot.compiler.lower.products.register_tile import (
 )
 from ingot.compiler.lower.products.split_sums import add_chunks, split
 from ingot.compiler.lower.products.strips import streams, strips
+from ingot.graph import roles
 from ingot.graph.dtype import (
     bfloat16,
     complex64,
@@ -59,7 +60,6 @@ from ingot.graph.dtype import (
     uint32,
     uint64,
 )
-from ingot.graph.numerics.blas import is_small
 from ingot.runtime.processor import processor_features
 from ingot.tuning import (
     MAX_CONVERTED_ROWS,
@@ -110,8 +110,7 @@ def lower_matmul(
     epilogue does not match it. Operands in `fixed` are packed once for many products.
     """
     dtype = _SUMS.get(step.dtype)
-    left, right = (source.shape for source in step.inputs)
-    if dtype is None or is_small(left, right):
+    if dtype is None or _is_left_to_blas(step):
         return None
     product = product_of(step, strides_of, dtype, fixed)
     if step.dtype is complex64:
@@ -142,11 +141,17 @@ def why_no_nest(step: Step) -> str:
     """Why there are no kernels for a product, for explanations."""
     if step.dtype not in _SUMS:
         return f"there are no loop nests for products of {step.dtype.name}"
-    if is_small(*(source.shape for source in step.inputs)):
+    if _is_left_to_blas(step):
         return "the product is small"
     if step.dtype is complex64:
         return "it is a product of complex numbers with a vector"
     return "the result is a single number, of few products"
+
+
+def _is_left_to_blas(step: Step) -> bool:
+    assert isinstance(step.op, roles.Product)
+    left, right = (source.shape for source in step.inputs)
+    return step.op.is_left_to_blas(left, right)
 
 
 def _last_kernel(product: Product, group: Group, strides_of: Strides, scratch: Scratch) -> Kernel:
