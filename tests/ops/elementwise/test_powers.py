@@ -15,7 +15,7 @@ from tests.support.elementwise import (
 )
 
 import ingot.core as mx
-from ingot.ops.elementwise.powers import Square, _real_power
+from ingot.ops.elementwise.powers import Cube, Square, _real_power
 
 INF = float("inf")
 NAN = float("nan")
@@ -56,7 +56,22 @@ def test_the_power_of_two_is_a_square(dtype: str) -> None:
     assert isinstance(result._node.op, Square)
     assert result.dtype == values.dtype
     assert values_of(result).tolist() == [1, 9, 25]
-    assert values_of(mx.power(values, 3)).tolist() != [1, 9, 25]
+    cubes = mx.power(values, 3)
+    assert isinstance(cubes._node.op, Cube)
+    assert cubes.dtype == values.dtype
+    assert values_of(cubes).tolist() == [1, -27, 125]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "int32"])
+def test_cubes_are_those_of_mlx(dtype: str) -> None:
+    numbers = [-3.3, -0.0, 0.0, 1e-3, 0.7, 2.9, 7.0]
+    given = ([int(x) for x in numbers] if dtype == "int32" else numbers, dtype)
+    exact = 4e-3 if dtype == "bfloat16" else 5e-4 if dtype == "float16" else 3e-7
+    assert_same("power", given, 3, rounding=exact)
+
+
+def test_derivatives_of_cubes() -> None:
+    assert_derivatives(lambda x: x**3, [-2.0, 0.0, 0.5, 3.0])
 
 
 @pytest.mark.parametrize("name", ["square", "sqrt", "rsqrt"])

@@ -97,6 +97,7 @@ ELEMENTWISE = [
             (trigonometry.ArcTan2(), "arctan2", positive(2, 3), positive(2, 3)),
         )
     ),
+    Example(powers.Cube(), (PLAIN,), lambda m, x: m.power(x, 3)),
     Example(
         comparison.Select(),
         (booleans(2, 3), PLAIN, PLAIN),

@@ -115,6 +115,10 @@ def _abs(emitter: Emitter, op: Op, x: Value) -> Value:
     return emitter.cast(found, float32) if x.dtype is complex64 else found
 
 
+def _cube(emitter: Emitter, op: Op, x: Value) -> Value:
+    return emitter.primitive("Power", [x, emitter.filled(3, x)], (), x.shape, x.dtype)
+
+
 def _invert(emitter: Emitter, op: Op, x: Value) -> Value:
     """MLX cannot write its own inversion: it is the difference from all bits."""
     if x.dtype is bool_:
@@ -176,4 +180,5 @@ ELEMENTWISE: dict[type[Op], Emit] = {
     **dict.fromkeys((complex_numbers.Imag, complex_numbers.Real), _part),
     arithmetic.Abs: _abs,
     bitwise.BitwiseInvert: _invert,
+    powers.Cube: _cube,
 }

@@ -89,8 +89,29 @@ class Square(Elementwise):
         return k.multiply(x, x)
 
 
+class Cube(Elementwise):
+    """Each element times itself, twice."""
+
+    name = "power"
+    is_zero = is_zero_of_zero
+
+    def evaluate(self, x: np.ndarray) -> Any:
+        return in_float32(_cubed, x)
+
+    def partials(self, out: array, x: array) -> tuple[Partial]:
+        return (lambda: _square(x) * 3,)
+
+    def emit(self, k: Kernel, x: Value) -> Value:
+        return k.multiply(k.multiply(x, x), x)
+
+
 def _times_itself(x: np.ndarray) -> Any:
     return product(x, x) if x.dtype.kind == "c" else np.multiply(x, x)
+
+
+def _cubed(x: np.ndarray) -> Any:
+    square = _times_itself(x)
+    return product(square, x) if x.dtype.kind == "c" else np.multiply(square, x)
 
 
 class Sqrt(Elementary):
@@ -130,6 +151,7 @@ def _reciprocal_root(x: np.ndarray) -> Any:
 
 _power = lift(Power())
 _square = lift(Square())
+_cube = lift(Cube())
 _sqrt = lift(Sqrt())
 _rsqrt = lift(Rsqrt())
 
@@ -145,9 +167,9 @@ def power(a: Any, b: Any, /, *, stream: StreamLike = None) -> array:
     Returns:
         The powers in the dtype that both promote to; integers to negative powers give 0.
     """
-    # By far the most frequent exponent, and much faster as a product.
-    if b.__class__ is int and b == 2 and isinstance(a, array) and a.dtype is not bool_:
-        return _square(a, stream)
+    # By far the most frequent exponents, and much faster as products.
+    if b.__class__ is int and 2 <= b <= 3 and isinstance(a, array) and a.dtype is not bool_:
+        return (_square if b == 2 else _cube)(a, stream)
     return _power(a, b, stream)
 
 

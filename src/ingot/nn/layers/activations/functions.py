@@ -99,7 +99,7 @@ def mish(x: mx.array) -> mx.array:
 
 def gelu(x: mx.array) -> mx.array:
     """The Gaussian error linear unit: x times the normal distribution function at x."""
-    return x * (1 + mx.erf(x / math.sqrt(2))) / 2
+    return x * (1 + mx.erf(x * math.sqrt(0.5))) / 2  # division takes several times as long
 
 
 def gelu_approx(x: mx.array) -> mx.array:
