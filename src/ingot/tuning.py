@@ -176,6 +176,12 @@ MATH_FUNCTION_STEPS = 12
 # which many are equal, it takes 0.93. Normalisations and their gradients have at most three. No
 # benchmark.
 CHAINED_REDUCTION_STEPS = 48
+# Steps by which a group may compute a value from others in memory instead of reading it there, and
+# the fewest bytes of such a value: what is smaller stays in L1. A source whose bytes times
+# SMALL_SOURCE_RATIO are less counts as nothing. training_block.
+MAX_REMATERIALISED_STEPS = 8
+MIN_REMATERIALISED_BYTES = 1 << 14
+SMALL_SOURCE_RATIO = 8
 # Matrix products that a fused group reads, which are all in memory at the same time. The gradient
 # of a weight that 300 unrolled steps share is a sum of 300 products: LLVM took 8.3 s for a kernel
 # that reads 100, and the sum 2.5 GB. compile_unrolled_lstm.

@@ -31,6 +31,7 @@ from ingot.compiler.passes.fuse_products import with_epilogues
 from ingot.compiler.passes.group_order import connect, in_order
 from ingot.compiler.passes.late_casts import single_reader
 from ingot.compiler.passes.open_group import OpenGroup
+from ingot.compiler.passes.rematerialise import rematerialise
 from ingot.graph.roles import (
     Assemble,
     Check,
@@ -474,7 +475,10 @@ def fuse(tape: Tape, options: Options) -> Schedule:
     working(f"fusing {len(tape.steps):,} operations")
     if options.mode is CompileMode.no_fuse:
         return _separate(tape)
-    groups = _Fuser(tape, options.sizes is not None).run()
+    is_symbolic = options.sizes is not None
+    groups = _Fuser(tape, is_symbolic).run()
+    if not is_symbolic:
+        tape, groups = rematerialise(tape, groups)
     for group in groups:
         group.excess_precision = options.excess_precision
     if product_engine() != "blas":
