@@ -6,6 +6,7 @@
 #include "evaluate/dispatch.h"
 #include "evaluate/whole_graph.h"
 #include "numpy_api.h"
+#include "programs/kept_panels.h"
 #include "tuning.h"
 
 #define SET_COUNT 512 /* a model of 30 layers has about 30 combinations of ops and layouts */
@@ -103,6 +104,7 @@ bool dispatch_recurs(const LayoutKey *key) {
 }
 
 PyObject *dispatch_view(const LayoutKey *key) {
+    ingot_end_loan(key->values[0]);
     Entry *entry = find(key);
     if (entry == NULL)
         return NULL;

@@ -264,8 +264,6 @@ static PyObject *run_reduction(Node *node, const Call *call) {
 static PyObject *run_view(Node *node, Call *call) {
     LayoutKey key;
     bool has_key = call->count == 1 && dispatch_key(&key, call->op, call->values + 1, 1);
-    if (has_key)
-        ingot_end_loan(call->values[1]);
     PyObject *result = has_key ? dispatch_view(&key) : NULL;
     if (result != NULL || PyErr_Occurred())
         return result;
