@@ -42,7 +42,7 @@ static inline Py_ssize_t block_length(const Shape *shape, Py_ssize_t first) {
 #define DEFINE_REDUCTION(NAME, TYPE, TOTAL)                                                                         \
     /* A block that does not reach all lanes: the others have no effect. */                                         \
     INLINE TYPE NAME##_short_block(const TYPE *x, Py_ssize_t count, int used, bool multiplies) {                    \
-        TYPE lanes[ORDER_LANES / 2];                                                                                \
+        TYPE lanes[ORDER_LANES / 2] = {0};                                                                          \
         for (int lane = 0; lane < used; lane++)                                                                     \
             lanes[lane] = lane >= count ? multiplies : multiplies ? x[lane] : x[lane] + 0;                          \
         for (int half = used / 2; half > 0; half /= 2)                                                              \
