@@ -18,9 +18,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ingot.compiler.forms.schedule import Group, elementwise_inputs, without_ones
-from ingot.compiler.forms.tape import Step, Tape, behind_views
+from ingot.compiler.forms.tape import Step, Tape
 from ingot.compiler.passes.group_order import connect, in_order
 from ingot.graph.roles import Elementwise, Map, Product, View
+from ingot.graph.roles.view import behind_views
 from ingot.tuning import (
     MAX_GROUP_STEPS,
     MAX_REMATERIALISED_STEPS,
@@ -191,17 +192,11 @@ class _Rebuilding:
             self.replaced[step] = made
             self.group_of[made] = groups[id(group)]
         outputs = [self.replaced[step] for step in tape.outputs]
-        needed = {*outputs, *tape.inputs}
-        for step in reversed(self.steps):
-            if step in needed:
-                needed.update(step.inputs)
-        steps = [step for step in self.steps if step in needed]
-        for step in steps:
-            if step in self.group_of:
-                self.group_of[step].steps.append(step)
-        group_of = {step: group for step, group in self.group_of.items() if step in needed}
+        changed = tape.with_steps(self.steps, outputs)
+        group_of = {step: self.group_of[step] for step in changed.steps if step in self.group_of}
+        for step, group in group_of.items():
+            group.steps.append(step)
         found = list({id(group): group for group in group_of.values()}.values())
-        changed = Tape(tape.inputs, outputs, steps, tape.names)
         connect(changed, found, group_of)
         return changed, in_order(changed, found, group_of)
 
