@@ -42,12 +42,20 @@ def test_values_of_literals() -> None:
     assert literal_value(literal("i64", 3)) is None
 
 
-def hinted(lines: int, constants: int, most: int, few: int = 0, length: int | None = None) -> str:
+def hinted(
+    lines: int,
+    constants: int,
+    most: int,
+    few: int = 0,
+    length: int | None = None,
+    least: int = 1,
+) -> str:
     """The metadata of a loop with so many instructions and so many different constants."""
     code = Code()
     x = Register("%x", "float")
     end = Register("%n", "i64") if length is None else literal("i64", length)
-    with code.loop(literal("i64", 0), end, interleaved=most, few=few):
+    counts = range(least, most + 1)
+    with code.loop(literal("i64", 0), end, interleaved=counts, few=few):
         code.lanes = 32
         for number in range(lines):
             x = code.binary("fadd", x, literal("float", float(number % constants)))
@@ -59,6 +67,8 @@ def test_long_bodies_are_interleaved() -> None:
     assert '"llvm.loop.interleave.count", i32 4' in hinted(60, 5, 4)
     assert '"llvm.loop.interleave.count", i32 2' in hinted(60, 30, 4)
     assert '"llvm.loop.interleave.count", i32 2' in hinted(60, 5, 2)
+    assert '"llvm.loop.interleave.count", i32 4' in hinted(60, 5, 4, least=4)
+    assert "interleave" not in hinted(60, 30, 4, least=4)
     assert "interleave" not in hinted(60, 5, 1)
     assert "interleave" not in hinted(5, 5, 4)
 

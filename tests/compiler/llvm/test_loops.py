@@ -5,7 +5,7 @@ from __future__ import annotations
 from ingot.compiler.forms.affine import Affine, Index, affine
 from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Constant, Loop, Parallel
-from ingot.compiler.llvm.code import NO_UNROLLING, WRITTEN_OUT, Code, Register, literal
+from ingot.compiler.llvm.code import ALONE, NO_UNROLLING, WRITTEN_OUT, Code, Register, literal
 from ingot.compiler.llvm.conversions import Element
 from ingot.compiler.llvm.loops import (
     few_iterations,
@@ -59,17 +59,19 @@ def test_llvm_does_not_learn_constant_ends_of_masks() -> None:
 
 
 def test_interleaving() -> None:
-    def of(end: Affine, kind: str = "vector") -> int:
-        return interleaved(Loop(Index(), affine(0), (end,), kind=kind))
+    def of(*ends: Affine, kind: str = "vector") -> range:
+        return interleaved(Loop(Index(), affine(0), ends, kind=kind))
 
-    assert of(affine(1 << 20)) == 8
-    assert of(affine(100)) == 1
-    assert of(affine(Index())) == 1
-    assert of(affine(32), "lanes") == 2
-    assert of(affine(40), "lanes") == 1
-    assert interleaved(Parallel((Index(), Index()), (1000, 1000))) == 8
-    assert interleaved(Parallel((Index(),), (1000,))) == 1
-    assert interleaved(Parallel((Index(),), (affine(Index()),))) == 1
+    assert of(affine(1 << 20)) == range(1, 9)
+    assert of(affine(100)) == ALONE
+    assert of(affine(Index())) == ALONE
+    assert of(affine(32), kind="lanes") == range(1, 3)
+    assert of(affine(40), kind="lanes") == ALONE
+    assert of(affine(64), affine(Index())) == range(4, 5)
+    assert of(affine(48), affine(Index())) == ALONE
+    assert interleaved(Parallel((Index(), Index()), (1000, 1000))) == range(1, 9)
+    assert interleaved(Parallel((Index(),), (1000,))) == ALONE
+    assert interleaved(Parallel((Index(),), (affine(Index()),))) == ALONE
 
 
 def test_few_iterations_are_those_of_all_axes() -> None:

@@ -38,6 +38,8 @@ _SHORT_LOOPS = range(9, 65)
 SHORT_VECTOR = 4  # lanes of LLVM's loop for the remainder of wide vectors
 MANY_REGISTERS = 32  # enough for the constants of a function and two of its chains or more
 
+ALONE = range(1, 2)  # one vector at a time
+
 # Hints for loops
 # the remainder as one more vector, with masked lanes
 MASKED = '!"llvm.loop.vectorize.predicate.enable", i1 true'
@@ -58,12 +60,13 @@ _NUMBER = re.compile("%[a-z]+([0-9]+)")
 _ENDS_OF_ROUNDINGS = (" to half", ", i32 -131072, i32 -65536")
 
 
-def _interleaved(body: Sequence[str], most: int) -> tuple[str, ...]:
+def _interleaved(body: Sequence[str], counts: range) -> tuple[str, ...]:
     """The hint to compute several vectors at a time, instruction by instruction, if the body of a
     loop is one long chain of instructions: the processor overlaps too few of those that come one
     after the other. Constants and chains share the registers. LLVM interleaves short bodies by
-    itself.
+    itself. There is no hint if fewer than the first of `counts` would be.
     """
+    most = counts[-1] if counts else 1
     if most < 2 or len(body) < MIN_INTERLEAVED_LINES or vector_registers() < MANY_REGISTERS:
         return ()
     constants = {bits for line in body for bits in _FLOAT_BITS.findall(line)}
@@ -73,6 +76,8 @@ def _interleaved(body: Sequence[str], most: int) -> tuple[str, ...]:
         roundings = sum(line.endswith(_ENDS_OF_ROUNDINGS) for line in body)
         count = 8 if roundings >= MIN_LONG_ROUNDINGS else 4
     count = min(most, count)
+    if count not in counts:
+        return ()
     return (f'!"llvm.loop.interleave.count", i32 {count}',)
 
 
@@ -334,11 +339,11 @@ class Code:
         carried: Sequence[Register] = (),
         step: int = 1,
         hints: Sequence[str] = (),
-        interleaved: int = 1,
+        interleaved: range = ALONE,
         few: int = 0,
     ) -> Iterator[Loop]:
         """A loop over begin <= index < end. `carried` are the initial values of its carried values
-        (see `Loop`); `hints` are loop metadata for LLVM. Up to `interleaved` vectors may be
+        (see `Loop`); `hints` are loop metadata for LLVM. `interleaved` is how many vectors may be
         computed at a time: iterations that this leaves over matter little. `few` is the largest
         number of iterations, if they fill no vector of the usual width: LLVM would write a loop
         with such vectors that is never entered.
@@ -366,8 +371,9 @@ class Code:
             self.lanes = SHORT_VECTOR if few >= SHORT_VECTOR else 0
             hints = (*hints, ONE_VECTOR if self.lanes else NO_VECTORS, NO_UNROLLING)
         else:
-            most = min(interleaved, self._vectors(begin, end, step) or interleaved)
-            hints = (*hints, *_interleaved(self.lines[position:], most))
+            filled = self._vectors(begin, end, step) or interleaved[-1]
+            counts = range(interleaved[0], min(interleaved[-1], filled) + 1)
+            hints = (*hints, *_interleaved(self.lines[position:], counts))
         self._loops += 1
         self.branch(latch)
         self.label(latch)

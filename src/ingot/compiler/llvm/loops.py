@@ -15,7 +15,15 @@ from ingot.compiler.forms.nest.data import (
     Store,
     When,
 )
-from ingot.compiler.llvm.code import MASKED, NO_UNROLLING, WRITTEN_OUT, Code, Register, literal
+from ingot.compiler.llvm.code import (
+    ALONE,
+    MASKED,
+    NO_UNROLLING,
+    WRITTEN_OUT,
+    Code,
+    Register,
+    literal,
+)
 from ingot.compiler.llvm.conversions import Element
 from ingot.tuning_vectors import MIN_INTERLEAVED_LENGTH, MIN_VECTORISED_LENGTH
 
@@ -29,6 +37,7 @@ __all__ = [
     "writes_stack",
 ]
 
+WIDEST_TILE = 64  # columns of a product's tile that are four vectors of float32
 EVEN_VECTORS = 32  # lanes that are an even number of vectors of float32 and wider types
 MOST_VECTORS = 8
 
@@ -74,20 +83,23 @@ def loop_hints(loop: Loop) -> Sequence[str]:
     return (f'!"llvm.loop.unroll.count", i32 {loop.copies}',) if loop.copies else ()
 
 
-def interleaved(loop: Loop | Parallel) -> int:
+def interleaved(loop: Loop | Parallel) -> range:
     """How many vectors of a loop that LLVM vectorises may be computed at a time, because it is
     known to fill many, so that iterations that are left over matter little, or exactly some.
     """
+    many = range(1, MOST_VECTORS + 1)
     if isinstance(loop, Parallel):
         size = math.prod(x for x in loop.lengths if isinstance(x, int))
-        return MOST_VECTORS if size >= MIN_INTERLEAVED_LENGTH else 1
+        return many if size >= MIN_INTERLEAVED_LENGTH else ALONE
     begin, end = loop.begin, loop.ends[0]
-    if begin.terms or end.terms or len(loop.ends) > 1:
-        return 1
+    if begin.terms or end.terms:
+        return ALONE
     length = end.constant - begin.constant
+    if len(loop.ends) > 1:  # it ends earlier in the last tile only
+        return range(4, 5) if loop.kind == "vector" and length == WIDEST_TILE else ALONE
     if loop.kind == "lanes":
-        return 2 if length % EVEN_VECTORS == 0 else 1
-    return MOST_VECTORS if length >= MIN_INTERLEAVED_LENGTH else 1
+        return range(1, 3) if length % EVEN_VECTORS == 0 else ALONE
+    return many if length >= MIN_INTERLEAVED_LENGTH else ALONE
 
 
 def few_iterations(loop: Parallel) -> int:
