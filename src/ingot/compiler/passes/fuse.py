@@ -27,6 +27,7 @@ from ingot.compiler.forms.schedule import (
 )
 from ingot.compiler.forms.tape import Step, Tape
 from ingot.compiler.options import Options
+from ingot.compiler.passes.columns_apart import columns_apart
 from ingot.compiler.passes.fuse_products import with_epilogues
 from ingot.compiler.passes.group_order import connect, in_order
 from ingot.compiler.passes.late_casts import single_reader
@@ -479,6 +480,7 @@ def fuse(tape: Tape, options: Options) -> Schedule:
     groups = _Fuser(tape, is_symbolic).run()
     if not is_symbolic:
         tape, groups = rematerialise(tape, groups)
+        groups = columns_apart(groups)
     for group in groups:
         group.excess_precision = options.excess_precision
     if product_engine() != "blas":
