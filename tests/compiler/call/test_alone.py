@@ -248,7 +248,12 @@ def test_lengths_of_prompts_that_recur_get_a_program(
     _native.forget_programs()
     made: list[Any] = []
     pipeline = alone.run_pipeline
-    monkeypatch.setattr(alone, "run_pipeline", lambda *x: made.append(x) or pipeline(*x))
+
+    def counted(*arguments: Any) -> Any:
+        made.append(arguments)
+        return pipeline(*arguments)
+
+    monkeypatch.setattr(alone, "run_pipeline", counted)
     expected = np.array(_attention(mlx, 70, 80, kind))
     for call in range(4):
         found = np.array(_attention(mx, 70, 80, kind))
