@@ -92,6 +92,27 @@ def test_numbers_that_are_split() -> None:
     assert not any(a & b for a, b in combinations(found, 2))
 
 
+def test_splits_of_what_was_split() -> None:
+    """Blocks of two in matrices of six elements, by the number of the block."""
+    bounds = ranges(6, 2)
+    matrix, block, row, column = Index(), Index(), Index(), Index()
+    for index, length in ((matrix, 2), (block, 3), (row, 3), (column, 2)):
+        bounds.define(index, [affine(0)], [affine(length - 1)])
+    outer = Split((matrix, block), affine(ROW), (2, 3))
+    stack = Buffer("stack", float32, (2, 3, 2), (24, 8, 4), 0)
+
+    def access(by: int, is_outer_known: bool = True) -> Access:
+        inner = Split((row, column), affine(block) * by + COLUMN, (3, 2))
+        splits = (outer, inner) if is_outer_known else (inner,)
+        return Access(stack, (affine(matrix), affine(row), affine(column)), True, splits=splits)
+
+    assert are_disjoint(bounds, (ROW,), [access(2)])
+    assert not are_disjoint(bounds, (ROW,), [access(1)])
+    assert not are_disjoint(bounds, (ROW,), [access(2, False)])
+    found = [{(n // 3, *divmod(n % 3 * 2 + j, 2)) for j in range(2)} for n in range(6)]
+    assert not any(a & b for a, b in combinations(found, 2))
+
+
 def test_limits_of_masks_count() -> None:
     bounds = ranges(4, 8)
     x = affine(ROW) * 3 + COLUMN

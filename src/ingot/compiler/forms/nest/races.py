@@ -140,23 +140,11 @@ def _separate(
     a: Access,
     b: Access,
 ) -> bool:
-    """Whether iterations that differ in `indices` touch different elements. It suffices that the
-    linear indices that they split differ, and that different results of that split touch different
-    elements.
-    """
+    """Whether iterations that differ in `indices` touch different elements."""
     if a is not b and _apart(ranges, around, a, b):
         return True
-    if _one_by_one(ranges, indices, around, a, b):
-        return True
-    for split in a.splits:
-        if split in b.splits:
-            number = replace(a, index=(split.number,), joined=None)
-            several = [index for index in split.indices if not ranges.is_single(index)]
-            if _one_by_one(ranges, indices, around, number, number) and _one_by_one(
-                ranges, several, around, a, b
-            ):
-                return True
-    return False
+    splits = [split for split in a.splits if split in b.splits]
+    return _one_by_one(ranges, indices, around, a, b, splits)
 
 
 def _one_by_one(
@@ -165,18 +153,39 @@ def _one_by_one(
     around: frozenset[Variable],
     a: Access,
     b: Access,
+    splits: Sequence[Split] = (),
 ) -> bool:
     """Whether iterations that differ in `indices` can be separated one index at a time: by one of
-    them first, then by another among iterations that agree in the first, and so on.
+    them first, then by another among iterations that agree in the first, and so on. Where none of
+    the remaining ones does it, a split of theirs may.
     """
     remaining, fixed = list(indices), around
     while remaining:
         found = next((i for i in remaining if _ascends(ranges, i, fixed, a, b)), None)
         if found is None:
-            return False
+            return any(_by_split(ranges, remaining, fixed, a, b, x, splits) for x in splits)
         remaining.remove(found)
         fixed |= {found}
     return True
+
+
+def _by_split(
+    ranges: _Ranges,
+    indices: Sequence[Index],
+    fixed: frozenset[Variable],
+    a: Access,
+    b: Access,
+    split: Split,
+    splits: Sequence[Split],
+) -> bool:
+    """Whether iterations that differ in `indices` differ in the linear index that is split, and
+    those that differ in the results of the split touch different elements.
+    """
+    number = replace(a, index=(split.number,), joined=None)
+    if not _one_by_one(ranges, indices, fixed, number, number):
+        return False
+    several = [index for index in split.indices if not ranges.is_single(index)]
+    return _one_by_one(ranges, several, fixed, a, b, [x for x in splits if x is not split])
 
 
 def _apart(ranges: _Ranges, fixed: frozenset[Variable], a: Access, b: Access) -> bool:
