@@ -331,9 +331,8 @@ def test_explanations_say_what_computes_a_product_and_why() -> None:
         return str(mx.compile(lambda x, y: x @ y).explain(left, right))
 
     assert "by BLAS: the product is small" in explained(mx.ones((4, 5)), mx.ones((5, 6)))
-    wide = mx.ones((300, 300), mx.complex64)
-    assert "packed panels" in explained(wide, wide)
-    assert "by BLAS: it is a product of complex numbers with a vector" in explained(wide[:1], wide)
+    wide = mx.ones((100, 100), mx.complex64)
+    assert "by BLAS: there are no loop nests for products of complex64" in explained(wide, wide)
     assert "as streams" in explained(mx.ones((1, 300)), mx.ones((300, 300)))
     assert "the sum of chunks" in explained(mx.ones((2, 100_000)), mx.ones((100_000, 3)))
 

@@ -240,11 +240,10 @@ class NestBuilder:
     def some_lanes(self, value: Value, first: int, lanes: int, stride: int = 1) -> Lanes:
         """Every `stride`-th lane of a bundle, from `first` on."""
         picks = tuple(range(first, first + lanes * stride, stride))
-        return self.picked_lanes((value,), picks)
+        return self._lanes((value,), picks)
 
-    def picked_lanes(self, values: tuple[Value, ...], picks: Sequence[int]) -> Lanes:
-        """Lanes of one bundle or of two, which are numbered one after the other."""
-        found = Lanes(values[0].dtype, values, tuple(picks))
+    def _lanes(self, values: tuple[Value, ...], picks: tuple[int, ...]) -> Lanes:
+        found = Lanes(values[0].dtype, values, picks)
         self.body.append(found)
         return found
 
@@ -285,7 +284,7 @@ class NestBuilder:
         """The first or second halves, of a width, of all values in some bundles."""
         lanes = range(half * width, sum(each.lanes for each in bundles), 2 * width)
         picks = tuple(first + at for first in lanes for at in range(width))
-        return self.picked_lanes(tuple(bundles), picks)
+        return self._lanes(tuple(bundles), picks)
 
     def position(self, position: Affine, dtype: Dtype) -> Position:
         """The value of an affine expression."""

@@ -84,9 +84,7 @@ class ProductBuilder(GroupBuilder):
     ) -> None:
         self.numbers = numbers_of(product.stack, (product.m, product.n, product.k))
         self.product = product
-        # a result in scratch memory, or of parts of complex numbers, has no epilogue
-        step = product.result.step
-        self.step = step if step and step.dtype is product.result.dtype else None
+        self.step = product.result.step
         # keep rows, columns and the axes of the stack as separate axes of the domain
         axes = range(len(epilogue.domain))
         super().__init__(epilogue, strides_of, axes if product.stack else axes[-1:])
@@ -104,7 +102,8 @@ class ProductBuilder(GroupBuilder):
             self.left = self.operand(product.left, "a")
         else:
             self.left = left.rows_buffer(self, self.argument(None), self.numbers)
-        self.alone = self.operand(product.result, "c") if self.step is None else None
+        # partial sums of chunks go to scratch memory and have no epilogue
+        self.scratch = self.operand(product.result, "c") if self.step is None else None
         self.m = affine(self.numbers("a.rows", product.m))
         self.n = affine(self.numbers("n", product.n))
         self.k = affine(self.numbers("a.columns", product.k))
@@ -375,8 +374,8 @@ class ProductBuilder(GroupBuilder):
         """The buffer of a result that has no epilogue."""
         if self.step is not None:
             return self.write_of[self.step].buffer
-        assert self.alone is not None
-        return self.alone
+        assert self.scratch is not None
+        return self.scratch
 
     def _store(
         self,
