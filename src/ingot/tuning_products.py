@@ -62,12 +62,6 @@ MAX_DOT_ROWS = 31
 # sums of 64 0.75. matmul_few_columns.
 MAX_DOT_COLUMNS = 5
 MIN_DOT_COLUMN_BYTES = 64
-# Columns of tiles of dot products, relative to those of tiles of whole vectors, up to which more
-# columns are computed as dot products, if both operands are contiguous along sums. Measured, 500
-# rows, time of dot products relative to tiles, (products per sum, columns): (300, 6) 0.75, (300, 7)
-# 1.0, (300, 9) 0.69, (300, 10) 0.74, (300, 12) 0.88, (200, 12) 0.95, (144, 9) 0.75, (1000, 15) 1.0;
-# bfloat16 (300, 9) 0.79, (1000, 12) 0.69. matmul_nine_columns.
-MAX_DOT_FILL = 0.8
 # Products per sum, for each row of results, above which sums run along vectors if the columns of
 # the right operand are contiguous (MAX_DOT_ROWS). Measured, time of sums along vectors relative to
 # panels: 0.85 for 16 rows and sums of 256, 1.15 for 24 rows of these, 1.5 for 16 rows and sums of

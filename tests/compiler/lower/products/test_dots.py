@@ -20,19 +20,6 @@ def test_dots(m: int, k: int, dtype: str) -> None:
     require_close(mx.compile(lambda x, y: x @ y.T)(a, given), a, b)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
-@pytest.mark.parametrize("m", [33, 70])
-def test_columns_that_would_fill_half_of_a_vector(m: int, dtype: str) -> None:
-    product = mx.compile(lambda x, y: x @ y.T, shapeless=True)
-    for n in range(6, 17):
-        a, b = (mx.array(x).astype(getattr(mx, dtype)) for x in matrices(m, 401, n, (2,)))
-        given = mx.contiguous(b.swapaxes(-1, -2))
-        require_close(mx.compile(lambda x, y: x @ y.swapaxes(-1, -2))(a, given), a, b)
-        found = product(a[0], given[0])
-        require_close(found, a[0], b[0])
-        assert mx.array_equal(found, a[0] @ given[0].T)
-
-
 @pytest.mark.parametrize("k", [1, 15, 17, 63, 65, 127, 129, 1023])
 def test_ends_of_chains(k: int) -> None:
     for dtype in (mx.float32, mx.bfloat16):

@@ -116,11 +116,6 @@ def matmul_few_columns() -> Contenders:
     return _all((1000, 500), (500, 3))
 
 
-@benchmark("float32 (500, 300) @ (9, 300) transposed: nine columns", targets={"numpy": 0.9})
-def matmul_nine_columns() -> Contenders:
-    return _all((500, 300), (9, 300), transposed="right")
-
-
 @benchmark("float32 (2048, 2048) @ (2048)", targets={"numpy": 1.15})
 def matmul_vector() -> Contenders:
     return _all((2048, 2048), (2048,))

@@ -37,7 +37,6 @@ from ingot.compiler.lower.products.operands import (
 from ingot.compiler.lower.products.panels import Panels, convert, pack_pairs, pack_panels, pad
 from ingot.compiler.lower.products.register_tile import (
     TileShape,
-    dot_columns,
     tile_shape,
     wide_shape,
 )
@@ -172,24 +171,7 @@ def _takes_dots(product: Product) -> bool:
         return True
     if _is_transposed(product):
         return False
-    if _fill_dots_better(product):
-        return True
     return bool(product.m <= MAX_DOT_ROWS and product.m * MIN_DOT_LENGTH <= product.k)
-
-
-def _fill_dots_better(product: Product) -> bool:
-    """Whether the result has so few columns that tiles of dot products compute far fewer elements
-    beyond them than tiles of whole vectors do.
-    """
-    left, n = product.left, product.n
-    columns = dot_columns(product.dtype)
-    return bool(
-        _is_along_k(left)
-        and columns
-        and n <= columns[-1]
-        and n in columns
-        and product.k * left.dtype.size >= n * MIN_DOT_COLUMN_BYTES
-    )
 
 
 def _is_along_k(left: Matrices) -> bool:

@@ -10,7 +10,6 @@ the tile, the position of an element in it, or the number of threads.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from operator import index
 from typing import NamedTuple
 
@@ -30,8 +29,6 @@ from ingot.tuning_products import (
     DOT_TILES,
     FEW_DOT_TILES,
     LAST_TILE_TIME,
-    MAX_DOT_COLUMNS,
-    MAX_DOT_FILL,
     MIN_ROLLED_TILE_BYTES,
     PRODUCT_UNROLLING,
     TILE_TIME,
@@ -41,7 +38,6 @@ __all__ = [
     "Tile",
     "TileShape",
     "accumulate",
-    "dot_columns",
     "dot_shape",
     "lanes_of",
     "last_shape",
@@ -174,47 +170,18 @@ def wide_shape(dtype: Dtype, columns: Number, rows: Number) -> TileShape:
 
 def dot_shape(dtype: Dtype, columns: Number, rows: Number) -> TileShape:
     """The shape of tiles of dot products: `rows` x `vectors` accumulators of partial sums. All
-    shapes take about as long for each result, so the one that computes the fewest is chosen; the
-    columns matter if there are few of them.
+    heights take about as long for each result, so the one that computes the fewest is chosen.
     """
     is_many, lanes = _has_many_registers(), lanes_of(dtype)
     if rows == 1:  # each sum has several accumulators
         return TileShape(1, _at_most(4 if is_many else 2, columns), lanes)
-    shapes = _dot_tiles()
+    shapes: tuple[tuple[int, int], ...] = DOT_TILES if is_many else FEW_DOT_TILES
     if not is_symbolic(rows):
         shapes = tuple(each for each in shapes if each[0] <= rows)
-        is_narrow = not is_symbolic(columns) and columns <= lanes
-
-        def computed(shape: tuple[int, int]) -> Number:
-            height, width = shape
-            across = -(-columns // width) * width if is_narrow else 1
-            return -(-rows // height) * height * across
-
-        lowest = min(map(computed, shapes))
-        shapes = tuple(each for each in shapes if computed(each) == lowest)
+        lowest = min(-(-rows // height) * height for height, _ in shapes)
+        shapes = tuple(each for each in shapes if -(-rows // each[0]) * each[0] == lowest)
     height, vectors = shapes[0]
     return TileShape(height, _at_most(vectors, columns), lanes)
-
-
-@cache
-def dot_columns(dtype: Dtype) -> tuple[int, ...]:
-    """Numbers of columns, of more than MAX_DOT_COLUMNS, for which tiles of dot products compute far
-    fewer elements beyond them than tiles of whole vectors do.
-    """
-    lanes = lanes_of(dtype)
-
-    def computed(columns: int) -> int:
-        return min(-(-columns // width) * width for _, width in _dot_tiles())
-
-    return tuple(
-        columns
-        for columns in range(MAX_DOT_COLUMNS + 1, lanes + 1)
-        if computed(columns) <= MAX_DOT_FILL * _narrow(columns, lanes).columns
-    )
-
-
-def _dot_tiles() -> tuple[tuple[int, int], ...]:
-    return DOT_TILES if _has_many_registers() else FEW_DOT_TILES
 
 
 def _has_many_registers() -> bool:
