@@ -13,12 +13,13 @@ from tests.transforms.examples.example import Example, Input, booleans, real
 from tests.transforms.examples.ops import EXAMPLES, TWINS
 
 from ingot._native import array
-from ingot.graph.dtype import complex64, float32, float64, is_inexact
+from ingot.graph.dtype import complex64, float16, float32, float64, is_inexact
 from ingot.graph.op import Missing, apply
 from ingot.graph.outputs import apply_multiple
 from ingot.ops.attention.rules import Attention, AttentionCotangents
 from ingot.ops.fft.fourier import FourierTransform
 from ingot.ops.linalg import decompositions, eigenvalues
+from ingot.ops.products.contraction import WideMatmul
 from ingot.ops.quantized.quantization import Dequantize
 from ingot.ops.quantized.rows import QuantizedMatmul
 from ingot.ops.shape.padding import PadBorder
@@ -46,6 +47,11 @@ def single(make: Input) -> Input:
     return lambda random: make(random).astype(np.float32)
 
 
+def half(make: Input) -> Input:
+    """The same inputs as float16."""
+    return lambda random: make(random).astype(np.float16)
+
+
 Q, K, V = real(1, 2, 3, 4), real(1, 2, 5, 4), real(1, 2, 5, 4)
 # Ops that have their derivatives tested elsewhere than with the examples of all.
 OTHERS = [
@@ -61,6 +67,7 @@ OTHERS = [
         QuantizedMatmul("affine", 32, 4, float32),
         (single(real(2, 32)), codes, single(real(3, 1)), single(real(3, 1))),
     ),
+    Example(WideMatmul(), (half(real(2, 3)), half(real(3, 4)))),
     Example(PadBorder((2, 3)), (real(),), has_vmap=False),
     Example(AttentionCotangents(0.5, True, False), (real(1, 2, 3, 4), Q, K, V)),
     *(Example(op, (single(make),)) for op, _, make in TWINS),
@@ -116,6 +123,8 @@ def run(example: Example) -> None:
         float(np.vdot(p._data, d._data).real) for p, d in zip(pulled, along, strict=True)
     )
     tolerance = 1e-8 if all(x.dtype is float64 for x in (*here, *outputs)) else 1e-4
+    if any(x.dtype is float16 for x in here):
+        tolerance = 1e-2
     np.testing.assert_allclose(forward, backward, tolerance, tolerance, err_msg=str(op))
 
 
