@@ -6,12 +6,6 @@ MIN_SORTED_LOOKUPS = 10_000
 # Elements of updates, and of the table they are combined into, that justify a thread: about 15 us
 # of work. scatter_bins.
 SCATTER_GRAIN = 1 << 15
-# Bytes of a row for each of the threads that share its columns; with fewer, threads have ranges of
-# rows instead. A thread of half the columns reads updates in order, as prefetching favours, but one
-# of half the rows in irregular steps. CPU time of half of 100,000 updates of 256 bytes: 0.56 ms by
-# columns and 0.9 by rows; of all of them 0.85. Two cache lines, which processors prefetch together.
-# scatter_add, embedding_gradient.
-MIN_SCATTER_SHARE = 128
 # Ranges of rows that threads scatter into, and elements of a row for each of them. A range reads
 # all indices and branches on whether they are its own, which takes about as long as an update of
 # 16 elements. Measured on one thread, 100,000 updates of 16 elements: 0.19 ms with one range, 0.99
@@ -91,6 +85,6 @@ MIN_SCANNED_COLUMNS = 8
 
 # What C reads, through the header that build_support/tuning_header.py makes.
 NATIVE = (
-    "SCAN_CHUNK", "SCAN_GRAIN", "MIN_SCANNED_COLUMNS", "SCATTER_GRAIN", "MIN_SCATTER_SHARE",
-    "SELECTION_GRAIN", "SORT_GRAIN", "SEARCH_GRAIN", "RANDOM_GRAIN",
+    "SCAN_CHUNK", "SCAN_GRAIN", "MIN_SCANNED_COLUMNS", "SCATTER_GRAIN", "SELECTION_GRAIN",
+    "SORT_GRAIN", "SEARCH_GRAIN", "RANDOM_GRAIN",
 )  # fmt: skip

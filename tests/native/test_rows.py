@@ -175,21 +175,6 @@ def test_scatters(mode: str, dtype: str, width: int) -> None:
     np.testing.assert_array_equal(in_place, expected)
 
 
-@pytest.mark.usefixtures("threads")
-@pytest.mark.parametrize("dtype", ["int8", "float32", "float64"])
-@pytest.mark.parametrize("width", [33, 257, 300, 1000])
-def test_scatters_of_wide_rows(dtype: str, width: int) -> None:
-    """Threads share columns, of which the last share may end within a cache line."""
-    rows = np.random.default_rng(4).integers(0, 11, 500)
-    base, updates = elements(dtype, (11, width)), elements(dtype, (500, width), 1)
-    out = np.empty_like(base)
-    _native.scatter_rows(dtype_of(base), MODES.index("add"), out, rows, updates, base)
-    np.testing.assert_array_equal(out, scattered("add", base, rows, updates))
-    zeros = np.broadcast_to(np.zeros_like(base[:1, :1]), base.shape)
-    _native.scatter_rows(dtype_of(base), MODES.index("maximum"), out, rows, updates, zeros)
-    np.testing.assert_array_equal(out, scattered("maximum", zeros, rows, updates))
-
-
 def test_zeros_and_nan_in_extremes() -> None:
     base = np.array([[-0.0, 0.0, -0.0, np.nan, 1.0]], np.float32)
     update = np.array([[0.0, -0.0, -0.0, 1.0, np.nan]], np.float32)

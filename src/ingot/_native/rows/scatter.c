@@ -1,4 +1,4 @@
-/* Scatters, with some columns of the table per thread or, if its rows are short, a range of rows. */
+/* Scatters, with a range of table rows per thread. */
 #include "native.h" /* first: it includes Python's header, which must come before those of the system */
 
 #include "rows/scatter.h"
@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "integers.h"
 #include "rows/extremes.h"
 #include "search/vectors.h"
 #include "threads/pool.h"
@@ -22,83 +21,64 @@ enum {
     MAX_RANGES = 256,
     AHEAD = 24,           /* prefetch distance in updates */
     MAX_PREFETCHED = 512, /* maximum bytes prefetched of each update */
-    LINE = 64,
 };
 
-/* What a thread combines: the table, the first of its columns and their number, the elements of a row, and the indices
- * and updates of those rows. */
-typedef struct {
-    char *table;
-    int64_t begin, width, row;
-    const int64_t *rows;
-    const char *updates;
-    int64_t stride;
-} Share;
-
-/* Rows are accessed in no regular order, so the hardware prefetcher cannot predict them. It does predict updates if all
- * lines are read: of short ones, those of other threads as well. */
-static inline void prefetch(const char *update, int64_t update_bytes, const char *row, int64_t row_bytes) {
-    int64_t at = 0;
-    for (; at < row_bytes; at += LINE) {
+/* Rows are accessed in no regular order, so the hardware prefetcher cannot predict them. */
+static inline void prefetch(const char *update, const char *row, int64_t nbytes) {
+    for (int64_t at = 0; at < nbytes && at < MAX_PREFETCHED; at += 64) {
         __builtin_prefetch(update + at);
         __builtin_prefetch(row + at, 1);
     }
-    for (; at < update_bytes; at += LINE)
-        __builtin_prefetch(update + at);
 }
 
-#define EACH(combined)                                                                                                         \
-    do {                                                                                                                       \
-        if (row == 1) {                                                                                                        \
-            for (int64_t n = 0; n < count; n++) {                                                                              \
-                TYPE *to = out + rows[list[n]];                                                                                \
-                TYPE old = *to, new;                                                                                           \
-                memcpy(&new, updates + list[n] * stride, sizeof new);                                                          \
-                *to = (TYPE)(combined);                                                                                        \
-            }                                                                                                                  \
-            return;                                                                                                            \
-        }                                                                                                                      \
-        for (int64_t n = 0; n < count; n++) {                                                                                  \
-            if (n + AHEAD < count)                                                                                             \
-                prefetch(first_fetched + list[n + AHEAD] * stride, fetched, (const char *)(out + rows[list[n + AHEAD]] * row), \
-                         mine);                                                                                                \
-            TYPE *restrict to = out + rows[list[n]] * row;                                                                     \
-            const char *restrict from = updates + list[n] * stride;                                                            \
-            for (int64_t i = 0; i < width; i++) {                                                                              \
-                TYPE old = to[i], new;                                                                                         \
-                memcpy(&new, from + i * (int64_t)sizeof new, sizeof new);                                                      \
-                to[i] = (TYPE)(combined);                                                                                      \
-            }                                                                                                                  \
-        }                                                                                                                      \
-        return;                                                                                                                \
+#define EACH(combined)                                                                   \
+    do {                                                                                 \
+        if (width == 1) {                                                                \
+            for (int64_t n = 0; n < count; n++) {                                        \
+                TYPE *to = out + rows[list[n]];                                          \
+                TYPE old = *to, new;                                                     \
+                memcpy(&new, updates + list[n] * stride, sizeof new);                    \
+                *to = (TYPE)(combined);                                                  \
+            }                                                                            \
+            return;                                                                      \
+        }                                                                                \
+        for (int64_t n = 0; n < count; n++) {                                            \
+            if (n + AHEAD < count) {                                                     \
+                const TYPE *row = out + rows[list[n + AHEAD]] * width;                   \
+                int64_t nbytes = width * (int64_t)sizeof(TYPE);                          \
+                prefetch(updates + list[n + AHEAD] * stride, (const char *)row, nbytes); \
+            }                                                                            \
+            TYPE *restrict to = out + rows[list[n]] * width;                             \
+            const char *restrict from = updates + list[n] * stride;                      \
+            for (int64_t i = 0; i < width; i++) {                                        \
+                TYPE old = to[i], new;                                                   \
+                memcpy(&new, from + i * (int64_t)sizeof new, sizeof new);                \
+                to[i] = (TYPE)(combined);                                                \
+            }                                                                            \
+        }                                                                                \
+        return;                                                                          \
     } while (0)
 
 /* For each type: combines `count` updates, whose indices are in a list, in order. Integers wrap around, so they are
  * added and multiplied as unsigned. */
-#define DEFINE(NAME, ELEMENT, UNSIGNED, MAXIMUM, MINIMUM)                                           \
-    FOR_EACH_MACHINE                                                                                \
-    static void NAME(ingot_scatter_mode mode, const Share *x, const int64_t *list, int64_t count) { \
-        typedef ELEMENT TYPE;                                                                       \
-        TYPE *out = (TYPE *)x->table + x->begin;                                                    \
-        int64_t width = x->width, row = x->row, stride = x->stride;                                 \
-        const int64_t *rows = x->rows;                                                              \
-        const char *updates = x->updates + x->begin * (int64_t)sizeof(TYPE);                        \
-        bool is_short = row * (int64_t)sizeof(TYPE) <= MAX_PREFETCHED;                              \
-        const char *first_fetched = is_short ? x->updates : updates;                                \
-        int64_t mine = smaller(width * (int64_t)sizeof(TYPE), MAX_PREFETCHED);                      \
-        int64_t fetched = is_short ? row * (int64_t)sizeof(TYPE) : mine;                            \
-        switch (mode) {                                                                             \
-        case SCATTER_ASSIGN:                                                                        \
-            EACH(((void)old, new));                                                                 \
-        case SCATTER_ADD:                                                                           \
-            EACH((UNSIGNED)old + (UNSIGNED)new);                                                    \
-        case SCATTER_MULTIPLY:                                                                      \
-            EACH((UNSIGNED)old * (UNSIGNED)new);                                                    \
-        case SCATTER_MAXIMUM:                                                                       \
-            EACH(MAXIMUM(old, new));                                                                \
-        default:                                                                                    \
-            EACH(MINIMUM(old, new));                                                                \
-        }                                                                                           \
+#define DEFINE(NAME, ELEMENT, UNSIGNED, MAXIMUM, MINIMUM)                                                           \
+    FOR_EACH_MACHINE                                                                                                \
+    static void NAME(ingot_scatter_mode mode, void *table, int64_t width, const int64_t *rows, const char *updates, \
+                     int64_t stride, const int64_t *list, int64_t count) {                                          \
+        typedef ELEMENT TYPE;                                                                                       \
+        TYPE *out = table;                                                                                          \
+        switch (mode) {                                                                                             \
+        case SCATTER_ASSIGN:                                                                                        \
+            EACH(((void)old, new));                                                                                 \
+        case SCATTER_ADD:                                                                                           \
+            EACH((UNSIGNED)old + (UNSIGNED)new);                                                                    \
+        case SCATTER_MULTIPLY:                                                                                      \
+            EACH((UNSIGNED)old * (UNSIGNED)new);                                                                    \
+        case SCATTER_MAXIMUM:                                                                                       \
+            EACH(MAXIMUM(old, new));                                                                                \
+        default:                                                                                                    \
+            EACH(MINIMUM(old, new));                                                                                \
+        }                                                                                                           \
     }
 
 DEFINE(scatter_uint8, uint8_t, uint32_t, LARGER, SMALLER)
@@ -112,7 +92,8 @@ DEFINE(scatter_int64, int64_t, uint64_t, LARGER, SMALLER)
 DEFINE(scatter_float, float, float, larger_float, smaller_float)
 DEFINE(scatter_double, double, double, larger_double, smaller_double)
 
-typedef void (*Combine)(ingot_scatter_mode mode, const Share *share, const int64_t *list, int64_t count);
+typedef void (*Combine)(ingot_scatter_mode mode, void *table, int64_t width, const int64_t *rows, const char *updates,
+                        int64_t stride, const int64_t *list, int64_t count);
 
 static Combine combine_for(int dtype) {
     switch (dtype) {
@@ -143,7 +124,6 @@ static Combine combine_for(int dtype) {
 typedef struct {
     const ingot_scatter *scatter;
     Combine combine;
-    int64_t shares;                 /* of the columns */
     int64_t bounds[MAX_RANGES + 1]; /* of the ranges of rows */
 } Job;
 
@@ -157,28 +137,28 @@ static void fill(char *to, const char *element, int64_t itemsize, int64_t count)
         memcpy(to + done * itemsize, to, (size_t)((done < count - done ? done : count - done) * itemsize));
 }
 
-/* Copies some rows of the table that is updated, or of all of them the columns from `first` to `last`. */
-static void copy_rows(const ingot_scatter *s, int64_t begin, int64_t end, int64_t first, int64_t last) {
+static void copy_rows(const ingot_scatter *s, int64_t begin, int64_t end) {
     int64_t row = s->width * s->itemsize, down = s->base_strides[0], along = s->base_strides[1];
-    size_t nbytes = (size_t)((last - first) * s->itemsize);
-    if (along == s->itemsize && down == row && last - first == s->width) {
+    if (along == s->itemsize && down == row) {
         memcpy(s->out + begin * row, s->base + begin * row, (size_t)((end - begin) * row));
         return;
     }
     bool is_zero = along == 0 && down == 0;
     for (int64_t i = 0; is_zero && i < s->itemsize; i++)
         is_zero = s->base[i] == 0;
+    if (is_zero) {
+        memset(s->out + begin * row, 0, (size_t)((end - begin) * row));
+        return;
+    }
     for (int64_t i = begin; i < end; i++) {
-        char *to = s->out + i * row + first * s->itemsize;
-        const char *from = s->base + i * down + first * along;
-        if (is_zero)
-            memset(to, 0, nbytes);
-        else if (along == s->itemsize)
-            memcpy(to, from, nbytes);
+        char *to = s->out + i * row;
+        const char *from = s->base + i * down;
+        if (along == s->itemsize)
+            memcpy(to, from, (size_t)row);
         else if (along == 0)
-            fill(to, from, s->itemsize, last - first);
+            fill(to, from, s->itemsize, s->width);
         else
-            for (int64_t j = 0; j < last - first; j++)
+            for (int64_t j = 0; j < s->width; j++)
                 memcpy(to + j * s->itemsize, from + j * along, (size_t)s->itemsize);
     }
 }
@@ -219,28 +199,18 @@ static int64_t updates_of(const int64_t *rows, int64_t begin, int64_t end, int64
     return updates_of_plain(rows, begin, end, low, high, list);
 }
 
-/* Combines the updates of one range of rows in one share of the columns. */
-static void work_on(const Job *job, int64_t range, int64_t share) {
-    const ingot_scatter *s = job->scatter;
-    int64_t list[LIST + 8], low = job->bounds[range], high = job->bounds[range + 1];
-    int64_t in_line = LINE / s->itemsize, lines = (s->width + in_line - 1) / in_line;
-    int64_t first = lines * share / job->shares * in_line, last = lines * (share + 1) / job->shares * in_line;
-    last = last < s->width ? last : s->width;
-    Share mine = {s->out, first, last - first, s->width, s->rows, s->updates, s->update_stride};
-    if (s->base != NULL)
-        copy_rows(s, low, high, first, last);
-    for (int64_t i = 0; i < s->update_count && low < high; i += LIST) {
-        int64_t end = i + LIST < s->update_count ? i + LIST : s->update_count;
-        int64_t found = updates_of(s->rows, i, end, low, high, list);
-        job->combine(s->mode, &mine, list, found);
-    }
-}
-
 static void work(void *context, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const Job *job = context;
-    for (int64_t part = begin; part < end; part++)
-        work_on(job, part / job->shares, part % job->shares);
+    const ingot_scatter *s = job->scatter;
+    int64_t list[LIST + 8], low = job->bounds[begin], high = job->bounds[end];
+    if (s->base != NULL)
+        copy_rows(s, low, high);
+    for (int64_t i = 0; i < s->update_count && low < high; i += LIST) {
+        int64_t last = i + LIST < s->update_count ? i + LIST : s->update_count;
+        int64_t found = updates_of(s->rows, i, last, low, high, list);
+        job->combine(s->mode, s->out, s->width, s->rows, s->updates, s->update_stride, list, found);
+    }
 }
 
 static int by_number(const void *a, const void *b) {
@@ -288,12 +258,10 @@ void ingot_scatter_rows(const ingot_scatter *s) {
     int64_t elements = s->update_count * s->width + (s->base == NULL ? 0 : s->row_count * s->width);
     int64_t ranges = ingot_num_threads() == 1 || elements < 2 * SCATTER_GRAIN ? 1 : elements / SCATTER_GRAIN;
     /* All threads scan the same updates at the same time, which then are in a shared cache. */
-    int64_t most = ingot_num_threads(), fitting = s->width * s->itemsize / MIN_SCATTER_SHARE;
+    int64_t most = ingot_num_threads();
     ranges = ranges < most ? ranges : most;
-    job.shares = fitting < 1 ? 1 : fitting < ranges ? fitting : ranges;
-    ranges = (ranges + job.shares - 1) / job.shares;
     ranges = ranges < MAX_RANGES ? ranges : MAX_RANGES;
     ranges = ranges < s->row_count ? ranges : s->row_count;
     find_bounds(&job, ranges);
-    ingot_parallel_for(work, &job, ranges * job.shares, 1);
+    ingot_parallel_for(work, &job, ranges, 1);
 }
