@@ -49,6 +49,7 @@ PyMODINIT_FUNC PyInit__native(void) {
         ingot_add_routine,     ingot_add_size_code,   ingot_add_instance,     ingot_add_shape_table, ingot_add_program_template,
         ingot_add_attention,   ingot_add_fourier,     ingot_add_field_init,   ingot_add_mailbox,     ingot_add_order,
         ingot_add_progress,    ingot_add_kept_panels, ingot_add_holders,      ingot_add_attributes,  ingot_add_small_product,
+        ingot_add_sources,
     };
     if (PyArray_ImportNumPyAPI() < 0)
         return NULL;

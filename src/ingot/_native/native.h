@@ -251,5 +251,6 @@ int ingot_add_mailbox(PyObject *module);
 int ingot_add_order(PyObject *module);
 int ingot_add_progress(PyObject *module);
 int ingot_add_attributes(PyObject *module);
+int ingot_add_sources(PyObject *module);
 
 #endif

@@ -162,9 +162,10 @@ def run_pipeline(
     schedule = forms[at_call[-1].name]
 
     def finish(strides: Strides | None) -> ForLayout:
-        return ForLayout(*_run(at_evaluation, schedule, replace(options, strides=strides)))
+        made, spent = _run(at_evaluation, schedule, replace(options, strides=strides))
+        return ForLayout(made[at_evaluation[-1].name], lambda: made, spent)
 
-    program = Program(schedule, finish, name, account, tape)
+    program = Program(tape, lambda: schedule, finish, name, account)
     return Stages(program, options.report, {"trace": tape, **forms}, seconds)
 
 

@@ -122,7 +122,7 @@ def test_new_lengths_of_products_compile_nothing(
     for rows in (230, 250, 270)[:examples]:  # the last tells what varies
         compare(rows)
 
-    monkeypatch.setattr(alone, "run_pipeline", _refuse)
+    monkeypatch.setattr(alone, "program_of", _refuse)
     monkeypatch.setattr(symbolic_program, "run_pipeline", _refuse)
     monkeypatch.setattr(kernels._Kernel, "of", _refuse)
     for rows in (231, 243, 288, 297):
@@ -228,7 +228,7 @@ def _attention(library: Any, queries: int, keys: int, kind: str) -> Any:
 @pytest.mark.parametrize("kind", ["causal", "mask", "sinks", "plain"])
 def test_new_lengths_of_prompts_compile_nothing(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     np.array(_attention(mx, 40, 50, kind))
-    monkeypatch.setattr(alone, "run_pipeline", _refuse)
+    monkeypatch.setattr(alone, "program_of", _refuse)
     monkeypatch.setattr(symbolic_program, "run_pipeline", _refuse)
     for queries, keys in ((41, 50), (38, 47), (42, 61)):  # on the same side of each threshold
         found, expected = (np.array(_attention(x, queries, keys, kind)) for x in (mx, mlx))
@@ -247,13 +247,13 @@ def test_lengths_of_prompts_that_recur_get_a_program(
     alone._program.cache_clear()
     _native.forget_programs()
     made: list[Any] = []
-    pipeline = alone.run_pipeline
+    program_of = alone.program_of
 
     def counted(*arguments: Any) -> Any:
         made.append(arguments)
-        return pipeline(*arguments)
+        return program_of(*arguments)
 
-    monkeypatch.setattr(alone, "run_pipeline", counted)
+    monkeypatch.setattr(alone, "program_of", counted)
     expected = np.array(_attention(mlx, 70, 80, kind))
     for call in range(4):
         found = np.array(_attention(mx, 70, 80, kind))

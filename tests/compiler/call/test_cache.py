@@ -20,7 +20,7 @@ from ingot.compiler.call import cache as cache_module
 from ingot.compiler.call import cache_info
 from ingot.compiler.call import lengths as lengths_module
 from ingot.compiler.call.misses import WARN_AFTER_MISSES
-from ingot.compiler.pipeline import run_pipeline
+from ingot.compiler.programs import program_of
 from ingot.runtime.per_owner_cache import PerOwnerCache, per_owner_cache
 
 
@@ -355,9 +355,9 @@ def test_threads_that_miss_on_the_same_key_compile_once(monkeypatch: pytest.Monk
 
     def counted(*arguments: Any) -> Any:
         pipelines.append(arguments)
-        return run_pipeline(*arguments)
+        return program_of(*arguments)
 
-    monkeypatch.setattr("ingot.compiler.call.misses.run_pipeline", counted)
+    monkeypatch.setattr("ingot.compiler.call.misses.program_of", counted)
     started = threading.Barrier(8)
 
     def function(x: Any) -> Any:

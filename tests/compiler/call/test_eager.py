@@ -5,6 +5,7 @@ numbers alone, and programs that are not used again are not made.
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import mlx.core as mlx
@@ -13,7 +14,7 @@ import pytest
 
 import ingot.core as mx
 from ingot import _native
-from ingot.compiler.call import eager, fusion_policy
+from ingot.compiler.call import eager, fusion_policy, symbolic_program
 from ingot.tuning import MAX_TRIAL_PROGRAMS, MIN_RUNS_PER_PROGRAM
 
 ROWS = 64  # enough numbers for a graph to be offered as a whole
@@ -35,7 +36,7 @@ def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The programs that are made: "symbolic" or "specialised"."""
     found: list[str] = []
-    symbolic, pipeline = eager.SymbolicProgram, eager.run_pipeline
+    symbolic, program_of = symbolic_program.SymbolicProgram, eager.program_of
 
     def make_symbolic(*arguments: Any) -> Any:
         found.append("symbolic")
@@ -43,10 +44,11 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def make_specialised(*arguments: Any) -> Any:
         found.append("specialised")
-        return pipeline(*arguments)
+        return program_of(*arguments)
 
-    monkeypatch.setattr(eager, "SymbolicProgram", make_symbolic)
-    monkeypatch.setattr(eager, "run_pipeline", make_specialised)
+    patched = SimpleNamespace(SymbolicProgram=make_symbolic)
+    monkeypatch.setattr(eager, "symbolic_program", patched)
+    monkeypatch.setattr(eager, "program_of", make_specialised)
     return found
 
 

@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -109,7 +110,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     old.write_bytes(b"half")
     os.utime(old, (0, 0))
     new.write_bytes(b"half")
-    DiskCache(str(tmp_path)).write("a" * 64, b"code")
+    DiskCache(str(tmp_path), limit=16).write("a" * 64, b"code")
     assert not old.exists()
     assert new.exists()
 
@@ -137,6 +138,19 @@ for number in range(150):
     assert found in (None, bytes(1000)), found
     cache.write(key, bytes(1000))
 """
+
+
+def test_short_processes_seldom_measure_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether one does depends on where it begins to count."""
+    measured: list[str] = []
+    monkeypatch.setattr(DiskCache, "_evict", lambda self, folder: measured.append(folder))
+    for began, expected in ((0, 0), (898, 0), (899, 1), (999, 1)):
+        monkeypatch.setattr(time, "time_ns", lambda began=began: 7_000 + began)
+        DiskCache(str(tmp_path), limit=16_000).write("a" * 64, bytes(101))
+        assert len(measured) == expected, began
+        measured.clear()
 
 
 def test_processes_share_a_folder(tmp_path: Path) -> None:

@@ -15,22 +15,20 @@ from collections.abc import Hashable, Iterator, Sequence
 from functools import lru_cache
 from itertools import count
 from types import NotImplementedType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ingot import _native
 from ingot._native import Dtype, NativeProgram, Node, SmallProduct, array, placeholder
 from ingot.compiler.call.cache_info import Account
-from ingot.compiler.call.symbolic_program import SymbolicProgram
 from ingot.compiler.forms.tape import Step, Tape, add_graph
-from ingot.compiler.lower.products.choose import OF_BLAS
-from ingot.compiler.pipeline import run_pipeline
-from ingot.compiler.trace.symbolic import symbolic_tape
+from ingot.compiler.programs import program_of
+from ingot.graph.deferred import Deferred
 from ingot.graph.dimension import Guards, symbolic_shape
 from ingot.graph.dtype import from_numpy
 from ingot.graph.op import Op, apply
-from ingot.graph.roles import Composite, Product, QuantizedProduct, Tiled
+from ingot.graph.roles import OF_BLAS, Composite, Product, QuantizedProduct, Tiled
 from ingot.graph.shape import contiguous
 from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.numerics import numerics_key, product_engine
@@ -44,6 +42,14 @@ from ingot.tuning import (
     MIN_WORK_FOR_LENGTHS,
 )
 from ingot.tuning_products import MIN_SMALL_RUNS_ALONE
+
+if TYPE_CHECKING:
+    from ingot.compiler.call import symbolic_program
+    from ingot.compiler.call.symbolic_program import SymbolicProgram
+    from ingot.compiler.trace import symbolic as symbolic_traces
+else:
+    symbolic_program = Deferred("ingot.compiler.call.symbolic_program")
+    symbolic_traces = Deferred("ingot.compiler.trace.symbolic")
 
 __all__ = ["program_alone", "program_often"]
 
@@ -152,9 +158,9 @@ class _Kind(ABC):
         guards.close()
         values = guards.checked(shapes)
         assert values is not None
-        sizes, symbolic = symbolic_tape(tape, guards, values)
+        sizes, symbolic = symbolic_traces.symbolic_tape(tape, guards, values)
         name = type(self.op).__name__
-        return guards, SymbolicProgram(sizes, symbolic, values, name=name)
+        return guards, symbolic_program.SymbolicProgram(sizes, symbolic, values, name=name)
 
 
 class _Composition(_Kind):
@@ -289,11 +295,11 @@ def _program(op: Op, numerics: Hashable, *layouts: tuple[Any, ...]) -> NativePro
         result = op.compose(*inputs) if isinstance(op, Composite) else apply(op, *inputs)
     name = type(op).__name__
     tape = _tape(inputs, result)
-    program = run_pipeline(tape, CompileMode.enabled, name).program
+    program = program_of(tape, CompileMode.enabled, name)
     strides = tuple(strides for _, strides, _ in layouts)
     is_contiguous = strides == tuple(contiguous(x.shape, x.dtype.size) for x in inputs)
     # for exactly these strides: bits may depend on them
-    return program.made(Account(), None if is_contiguous else strides).executable.native
+    return program.made(Account(), None if is_contiguous else strides).native
 
 
 def _tape(inputs: list[array], result: array) -> Tape:

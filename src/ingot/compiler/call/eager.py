@@ -12,13 +12,12 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ingot import _native
 from ingot._native import Dtype, NativeProgram, Node, UseCounter
 from ingot.compiler.call.examples import Dimensions, Numbers, generalised, skeleton
 from ingot.compiler.call.fusion_policy import Family, may_fuse, pays
-from ingot.compiler.call.symbolic_program import SymbolicProgram
 from ingot.compiler.forms.tape import (
     Step,
     Tape,
@@ -27,9 +26,9 @@ from ingot.compiler.forms.tape import (
     only_carries_rules,
     passed_input,
 )
-from ingot.compiler.pipeline import run_pipeline
+from ingot.compiler.programs import program_of
 from ingot.compiler.run.program import Program
-from ingot.compiler.run.shaped_program import ShapedProgram
+from ingot.graph.deferred import Deferred
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.roles import Composite, View
 from ingot.runtime.compile_mode import CompileMode
@@ -37,6 +36,13 @@ from ingot.runtime.numerics import numerics_key
 from ingot.runtime.profile.profiler import is_profiling, profiled, set_graph_origins
 from ingot.runtime.progress import compiling
 from ingot.tuning import MAX_FUSED_STRUCTURES, MAX_SYMBOLIC_PROGRAMS, MIN_SYMBOLIC_EXAMPLES
+
+if TYPE_CHECKING:
+    from ingot.compiler.call import symbolic_program
+    from ingot.compiler.call.symbolic_program import SymbolicProgram
+    from ingot.compiler.run.shaped_program import ShapedProgram
+else:
+    symbolic_program = Deferred("ingot.compiler.call.symbolic_program")
 
 __all__ = ["eager_fusion_info", "evaluate_whole"]
 
@@ -211,7 +217,7 @@ def _program(
         if _overtaken(nodes):
             return None
         with compiling("graph"), profiled("compile", "graph: simplify, fuse"):
-            program = run_pipeline(tape, CompileMode.enabled).program
+            program = program_of(tape, CompileMode.enabled)
         family.programs += 1
         compiled = _structures.put(key, program, family)
     return compiled, leaves
@@ -239,7 +245,7 @@ def _symbolic(
         values = dimensions_of(numbers)
         assert values is not None
         with compiling("graph"), profiled("compile", "graph: simplify, fuse"):
-            made = SymbolicProgram(sizes, tape, values)
+            made = symbolic_program.SymbolicProgram(sizes, tape, values)
         with _structures.lock:
             kind.add(dimensions_of, made)
         program = made.first(values)

@@ -33,10 +33,10 @@ from ingot.compiler.call.lengths import NO_AXES, all_axes
 from ingot.compiler.call.misses import Misses
 from ingot.compiler.call.reshaping import reshaped
 from ingot.compiler.call.verify import compare, flat_values
-from ingot.compiler.pipeline import run_pipeline
 from ingot.compiler.trace.call import Call
 from ingot.compiler.trace.capture import Snapshot
 from ingot.compiler.trace.trace import Axes
+from ingot.graph.deferred import Deferred
 from ingot.graph.outputs import apply_multiple, output_ops
 from ingot.graph.reporting.hints import COMPILED, add_hints
 from ingot.graph.reporting.source import depth_of_user
@@ -50,7 +50,10 @@ from ingot.runtime.per_owner_cache import capture_lock
 from ingot.runtime.uninterrupted import uninterrupted
 
 if TYPE_CHECKING:
+    from ingot.compiler import pipeline
     from ingot.explain.report import Explanation
+else:
+    pipeline = Deferred("ingot.compiler.pipeline")
 
 __all__ = ["CompiledFunction", "compile"]
 
@@ -196,7 +199,7 @@ class CompiledFunction(FastCall, Generic[P, R]):
         values = traced.guards.values([x.shape for x in arrays])
         if mode is CompileMode.disabled:
             mode = CompileMode.enabled
-        stages = run_pipeline(traced.for_values(values or ()), mode, self._name)
+        stages = pipeline.run_pipeline(traced.for_values(values or ()), mode, self._name)
         inputs = [x._node for x in (*arrays, *states)]
         cache = explain.CacheReport(self._cache.info(), self._cache.described())
         explanation = explain.Explanation(self._name, stages, traced, inputs, cache)

@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from ingot.compiler.forms.tape import Step, Tape
-from ingot.compiler.pipeline import run_pipeline
+from ingot.compiler.programs import program_of
 from ingot.compiler.run.program import Program
 from ingot.graph.dtype import from_numpy
 from ingot.graph.op import Op
@@ -51,4 +51,4 @@ def _program(op: Op, length: int, dtypes: tuple[np.dtype, ...]) -> Program:
         inputs.append(Step(None, (), (length,), known))
     shape, dtype = op.infer(*inputs)
     step = Step(op, inputs, shape, dtype)
-    return run_pipeline(Tape(inputs, [step], [*inputs, step]), CompileMode.enabled).program
+    return program_of(Tape(inputs, [step], [*inputs, step]), CompileMode.enabled)

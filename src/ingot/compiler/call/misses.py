@@ -13,7 +13,7 @@ from ingot.compiler.call.cache import FunctionCache, Known, Variant
 from ingot.compiler.call.cache_info import Account, new_shapes_text
 from ingot.compiler.call.describe import contents_of, describe, difference
 from ingot.compiler.call.lengths import NO_AXES, all_axes, pinned
-from ingot.compiler.pipeline import run_pipeline
+from ingot.compiler.programs import program_of
 from ingot.compiler.run.program import Compiled, Program
 from ingot.compiler.trace.call import Call
 from ingot.compiler.trace.escapes import Escapes
@@ -146,7 +146,7 @@ class Misses:
             program = self._shaped(variant, known.key[-1], values, account)
         else:
             with profiled("compile", f"{self._name}: simplify, fuse"):
-                program = run_pipeline(traced.tape, known.key[-1], self._name, account).program
+                program = program_of(traced.tape, known.key[-1], self._name, account)
         result = traced.result and traced.result.resolved(values)
         instance = Instance(variant.reference, traced, Compiled(program), result, values)
         self._cache.add_instance(known.shapes, instance)

@@ -22,9 +22,9 @@ from ingot.compiler.forms.size_code import SizeFunction, compiled
 from ingot.compiler.forms.size_text import condition_lines
 from ingot.compiler.forms.sizes import Sizes
 from ingot.compiler.forms.tape import Tape
+from ingot.compiler.machine.about import About
 from ingot.compiler.machine.generate import Executable
 from ingot.compiler.machine.template import program_template
-from ingot.compiler.machine.work import About
 from ingot.compiler.passes.with_numbers import with_hints, with_numbers
 from ingot.compiler.pipeline import run_pipeline
 from ingot.compiler.run.program import Layouts, Strides, layout_text
@@ -200,7 +200,7 @@ class _Programs:
     def __init__(
         self, name: str, sizes: Sizes, executable: Executable, example: Sequence[Any]
     ) -> None:
-        self._about = partial(AboutShapes, About(name, executable.work), sizes)
+        self._about = partial(AboutShapes, About(name, executable.describe()), sizes)
         self._parts = SizeFunction(sizes, executable.parts, example)
         self.template = program_template(self._parts, example, self._about)
 

@@ -1,9 +1,11 @@
-"""The disk cache: machine code, by a digest of what it was made from.
+"""The disk cache: machine code and programs, by a digest of what they were made from.
 
 Entries are written to a temporary file and renamed, carry a checksum, and are bounded in total
 size: the least recently used ones are evicted. Several processes may share a folder: a file that
-another process removed is not an error, and each process measures the folder at its first write and
-again after every sixteenth of the limit. A damaged or unwritable cache only costs time.
+another process removed is not an error. The folder is measured whenever about a sixteenth of the
+limit was written: a process begins to count at random, because measuring tens of thousands of files
+takes longer than compiling what a short process writes. A damaged or unwritable cache only costs
+time.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 else:
     tempfile = Deferred("tempfile")
 
-__all__ = ["DiskCache", "cache_folder", "digest_of"]
+__all__ = ["DiskCache", "cache_folder", "current_disk", "digest_of"]
 
 _MAGIC = b"ingot-object-3\n"
 _DIGEST = 32  # bytes
@@ -92,12 +94,15 @@ def _is_open_to_others(folder: str) -> bool:
 
 
 class DiskCache:
-    """Machine code in a folder; without a folder, nothing is read or written."""
+    """Machine code and programs in a folder; without a folder, nothing is read or written."""
 
     def __init__(self, folder: str | None, limit: int | None = None) -> None:
+        self.wanted = folder
         self.folder = None if folder is None or _is_open_to_others(folder) else folder
         self._limit = _limit() if limit is None else limit
-        self._written = self._limit  # bytes since this process last measured the folder
+        self._step = max(1, self._limit // 16)
+        # bytes since this process last measured the folder
+        self._written = time.time_ns() % self._step
 
     def read(self, key: str) -> bytes | None:
         """The entry for a key; None if there is none or it is damaged."""
@@ -133,7 +138,7 @@ class DiskCache:
                 os.unlink(temporary)
                 raise
             self._written += len(data)
-            if self._written >= self._limit // 16:
+            if self._written >= self._step:
                 self._written = 0
                 self._evict(self.folder)
         except OSError as error:
@@ -165,3 +170,15 @@ class DiskCache:
             total -= size
             removed += 1
         log.debug("the disk cache was over its limit: %d kernels removed", removed)
+
+
+_disk = DiskCache(None)
+
+
+def current_disk() -> DiskCache:
+    """The disk cache in the folder that the environment names now."""
+    global _disk
+    folder = cache_folder()
+    if folder != _disk.wanted:
+        _disk = DiskCache(folder)
+    return _disk

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -82,6 +82,11 @@ class Executable:
         if self.repeated is not None and self.repeated.code is not None:
             found.repeat_by(self.repeated.code, self.repeated.carry_bytes)
         return found
+
+    def describe(self) -> Callable[[], list[Work]]:
+        """What describes the instructions without keeping the program alive."""
+        work = self.work
+        return lambda: work
 
     @property
     def codes(self) -> list[KernelCode]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from ingot._native import MachineCode
-from ingot.compiler.machine.disk_cache import DiskCache, cache_folder, digest_of
+from ingot.compiler.machine.disk_cache import current_disk, digest_of
 from ingot.compiler.machine.jit import code_version, compile_object, linked, load_object
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.runtime.collection import collection_paused
@@ -21,7 +21,7 @@ from ingot.runtime.compile_log import log
 from ingot.runtime.progress import reporter
 from ingot.runtime.threads import get_num_threads
 
-__all__ = ["LoadedKernels", "load_kernels"]
+__all__ = ["LoadedKernels", "load_kernels", "load_stored"]
 
 
 @dataclass
@@ -29,8 +29,14 @@ class LoadedKernels:
     """The machine code of the kernels of a program, in order, and where it came from."""
 
     codes: list[MachineCode] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)  # none if digests were given instead of texts
     compiled: int = 0  # by LLVM
     from_disk: int = 0  # the others were in memory
+
+    def digests(self) -> dict[int, str]:
+        """The digests that later processes find the kernels by, by the ids of their code."""
+        kernels = {text: _Kernel.of(text).digest for text in set(self.texts)}
+        return {id(code): kernels[x] for code, x in zip(self.codes, self.texts, strict=True)}
 
 
 class _Kernel(NamedTuple):
@@ -47,7 +53,7 @@ class _Kernel(NamedTuple):
     @property
     def name(self) -> str:
         """The name of its function."""
-        return f"ingot_{self.digest[:32]}"
+        return _name(self.digest)
 
     def compiled(self) -> bytes:
         """Its linked code, made by LLVM."""
@@ -58,51 +64,60 @@ class _Kernel(NamedTuple):
         return data
 
 
+def _name(digest: str) -> str:
+    return f"ingot_{digest[:32]}"
+
+
 class _Kernels:
-    """The machine code that programs use, by its LLVM text."""
+    """The machine code that programs use, by its LLVM text and by the digest of that."""
 
     def __init__(self) -> None:
         self.lock = (
             threading.RLock()
         )  # reentrant: garbage collection may run users' code that compiles
-        self.loaded: WeakValueDictionary[str, MachineCode] = WeakValueDictionary()
-        self._disk = DiskCache(None)
+        self.by_text: WeakValueDictionary[str, MachineCode] = WeakValueDictionary()
+        self.by_digest: WeakValueDictionary[str, MachineCode] = WeakValueDictionary()
 
     def load(self, texts: Iterable[str], to: LoadedKernels) -> dict[str, MachineCode]:
         """The code of each kernel, by its text."""
         with self.lock:
-            found = {text: code for text in texts if (code := self.loaded.get(text)) is not None}
-            disk = self._current_disk()
+            found = {text: code for text in texts if (code := self.by_text.get(text)) is not None}
             new = []
             for kernel in map(_Kernel.of, (text for text in texts if text not in found)):
-                data = disk.read(kernel.digest)
-                if data is None:
+                code = self.stored(kernel.digest, to)
+                if code is None:
                     new.append(kernel)
-                    continue
-                to.from_disk += 1
-                log.debug("kernel %s: from the disk cache, %d bytes", kernel.name, len(data))
-                found[kernel.text] = self._add(kernel, data)
+                else:
+                    found[kernel.text] = self.by_text[kernel.text] = code
             if not new:
                 return found
             compilation = _Compilation(new, len(found))
             compilation.run()
             for kernel, data in compilation.codes.items():
                 to.compiled += 1
-                disk.write(kernel.digest, data)
-                found[kernel.text] = self._add(kernel, data)
+                current_disk().write(kernel.digest, data)
+                code = self._add(kernel.digest, data)
+                found[kernel.text] = self.by_text[kernel.text] = code
             if compilation.errors:
                 raise compilation.errors[0]
             return found
 
-    def _add(self, kernel: _Kernel, data: bytes) -> MachineCode:
-        code = self.loaded[kernel.text] = load_object(data, kernel.name)
-        return code
+    def stored(self, digest: str, to: LoadedKernels) -> MachineCode | None:
+        """The code of a kernel that is in memory or on disk."""
+        with self.lock:
+            code = self.by_digest.get(digest)
+            if code is not None:
+                return code
+            data = current_disk().read(digest)
+            if data is None:
+                return None
+            to.from_disk += 1
+            log.debug("kernel %s: from the disk cache, %d bytes", _name(digest), len(data))
+            return self._add(digest, data)
 
-    def _current_disk(self) -> DiskCache:
-        folder = cache_folder()
-        if folder != self._disk.folder:
-            self._disk = DiskCache(folder)
-        return self._disk
+    def _add(self, digest: str, data: bytes) -> MachineCode:
+        code = self.by_digest[digest] = load_object(data, _name(digest))
+        return code
 
 
 class _Compilation:
@@ -152,4 +167,15 @@ def load_kernels(texts: Sequence[str]) -> LoadedKernels:
     loaded = LoadedKernels()
     codes = _kernels.load(dict.fromkeys(texts), loaded)
     loaded.codes = [codes[text] for text in texts]
+    loaded.texts = list(texts)
     return loaded
+
+
+def load_stored(digest: str, to: LoadedKernels) -> MachineCode | None:
+    """The machine code of a kernel of a stored program; None if it is neither in memory nor on
+    disk.
+    """
+    code = _kernels.stored(digest, to)
+    if code is not None:
+        to.codes.append(code)
+    return code

@@ -17,7 +17,7 @@ from ingot.graph.reporting.source import Source
 from ingot.graph.roles import Gather, Product, View
 from ingot.graph.shape import size_of
 
-__all__ = ["About", "KernelCode", "Work", "bytes_in_memory", "group_name"]
+__all__ = ["KernelCode", "Work", "bytes_in_memory", "group_name"]
 
 MAX_NAMES = 4  # ops that the name of a kernel lists
 
@@ -98,16 +98,6 @@ class Work:
         """The user's lines, or the positions of nodes in an untraced graph."""
         found = dict.fromkeys(step.source for step in self.steps if step.source is not None)
         return tuple(found)
-
-
-@dataclass(eq=False)
-class About:
-    """A description of a native program: the name of the function, and its instructions in
-    order.
-    """
-
-    name: str
-    work: list[Work]
 
 
 def touched_steps(kernel: Kernel) -> tuple[list[Step], list[Step], bool]:

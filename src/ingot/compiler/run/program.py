@@ -1,10 +1,11 @@
-"""Programs: an executable schedule, and the op that represents it in a graph."""
+"""Programs: a tape as native code, and the op that represents it in a graph."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,10 +13,8 @@ import numpy as np
 from ingot import _native
 from ingot._native import Dtype, NativeProgram, array
 from ingot.compiler.call.cache_info import Account
-from ingot.compiler.forms.schedule import Schedule
 from ingot.compiler.forms.tape import Tape
-from ingot.compiler.machine.generate import Executable
-from ingot.compiler.machine.work import About
+from ingot.compiler.machine.about import About
 from ingot.compiler.options import Strides
 from ingot.graph.deferred import Deferred
 from ingot.graph.lazy_dataclass import dataclass
@@ -29,8 +28,11 @@ from ingot.runtime.progress import compiling
 from ingot.tuning import MAX_LAYOUTS, MIN_BYTES_FOR_A_LAYOUT
 
 if TYPE_CHECKING:
+    from ingot.compiler.forms.schedule import Schedule
+    from ingot.compiler.machine.generate import Executable
     from ingot.compiler.run import step_by_step
     from ingot.compiler.run.step_by_step import Check
+    from ingot.compiler.run.stored import StoredExecutable
 else:
     step_by_step = Deferred("ingot.compiler.run.step_by_step")
 
@@ -46,14 +48,35 @@ MAX_LAYOUTS_NAMED = 3
 
 
 class ForLayout:
-    """The forms from the passes that wait for an evaluation, for one layout of the inputs, by the
-    name of the pass, and the seconds that each took.
+    """The program for one layout of the inputs, compiled or from disk, and the seconds that each
+    pass took. `forms` returns the output of each pass that waits for an evaluation, by the name of
+    the pass: for a program from disk, it runs them.
     """
 
-    def __init__(self, forms: dict[str, Any], seconds: dict[str, float]) -> None:
-        self.forms = forms
+    def __init__(
+        self,
+        runnable: Executable | StoredExecutable,
+        forms: Callable[[], dict[str, Any]],
+        seconds: dict[str, float],
+    ) -> None:
+        self.runnable = runnable
         self.seconds = seconds
-        self.executable: Executable = [*forms.values()][-1]
+        self._forms = forms
+
+    @property
+    def native(self) -> NativeProgram:
+        """The program that runs."""
+        return self.runnable.native
+
+    @cached_property
+    def forms(self) -> dict[str, Any]:
+        """The output of each pass, by its name."""
+        return self._forms()
+
+    @property
+    def executable(self) -> Executable:
+        """The output of the last pass."""
+        return [*self.forms.values()][-1]
 
 
 class Layouts:
@@ -85,27 +108,26 @@ def _bytes_to_copy(inputs: tuple[np.ndarray, ...]) -> int:
 
 
 class Program:
-    """A schedule that runs as native code, specialised to the layout of its inputs.
+    """A tape that runs as native code, specialised to the layout of its inputs.
 
-    `finish` runs the passes that wait for an evaluation, given the strides of the inputs, or None
-    if they are contiguous.
+    `schedule` returns the fused groups. `finish` runs the passes that wait for an evaluation, or
+    finds what they made on disk, given the strides of the inputs, or None if they are contiguous.
     """
 
     def __init__(
         self,
-        schedule: Schedule,
+        traced: Tape,
+        schedule: Callable[[], Schedule],
         finish: Callable[[Strides | None], ForLayout],
-        name: str = "graph",
-        account: Account | None = None,
-        traced: Tape | None = None,
+        name: str,
+        account: Account,
     ) -> None:
-        self.schedule = schedule
+        self.traced = traced  # what the user wrote, op by op
         self.finish = finish
-        self.traced = traced or schedule.tape  # what the user wrote, op by op
         self.name = name
-        self.account = account or Account()  # charged with the time of planning and code generation
-        tape = schedule.tape
-        self.results = tuple((step.shape, step.dtype) for step in tape.outputs)
+        self.account = account  # charged with the time of planning and code generation
+        self.results = tuple((step.shape, step.dtype) for step in traced.outputs)
+        self._schedule = schedule
         # that of `contiguous`, once it exists: evaluation runs it without entering Python
         self.native: NativeProgram | None = None
         self._contiguous: ForLayout | None = None
@@ -120,8 +142,13 @@ class Program:
             with self._lock:
                 if self._contiguous is None:
                     self._contiguous = self.made(self.account)
-                    self.native = self._contiguous.executable.native
+                    self.native = self._contiguous.native
         return self._contiguous
+
+    @property
+    def schedule(self) -> Schedule:
+        """The fused groups, in order."""
+        return self._schedule()
 
     def form(self, name: str) -> Any:
         """The form that a deferred pass produced for contiguous inputs."""
@@ -134,7 +161,7 @@ class Program:
 
     def plan(self) -> NativeProgram:
         """The native program for contiguous inputs, generated on first use."""
-        return self.executable.native
+        return self.contiguous.native
 
     def made(self, account: Account, strides: Strides | None = None) -> ForLayout:
         """Runs the deferred passes for a layout of the inputs, and logs that."""
@@ -146,12 +173,11 @@ class Program:
                 collection_paused(),
             ):
                 found = self.finish(strides)
-                executable = found.executable
-                executable.native.about = About(self.name, executable.work)
+                found.native.about = About(self.name, found.runnable.describe())
         finally:
             seconds = time.perf_counter() - started
             account.spend("machine code", seconds)
-        loaded = executable.loaded
+        loaded = found.runnable.loaded
         log.info(
             "machine code of %s in %.1f ms: %d kernels, %d compiled, %d from the disk cache%s",
             self.name,
@@ -199,8 +225,8 @@ class Program:
             if found is None:
                 account = self.account
                 if not is_first:
-                    account = account.for_layout(layout_text(self.schedule.tape, inputs))
-                found = self.made(account, strides).executable.native
+                    account = account.for_layout(layout_text(self.traced, inputs))
+                found = self.made(account, strides).native
                 self.by_strides[strides] = found
             return found
 

@@ -11,7 +11,8 @@ from ingot import _native
 from ingot._native import Dtype, NativeProgram, ShapedBase
 from ingot.compiler.forms.sizes import Sizes
 from ingot.compiler.forms.tape import Step, Tape
-from ingot.compiler.machine.work import About, Work
+from ingot.compiler.machine.about import About
+from ingot.compiler.machine.work import Work
 from ingot.graph.shape import Shape
 from ingot.tuning import MAX_LAYOUTS
 

@@ -30,7 +30,11 @@ from ingot.graph.roles.scan import Scan
 from ingot.graph.roles.scatter import Scatter, SparseSum
 from ingot.graph.roles.view import View
 
+# roles that BLAS can compute
+OF_BLAS = (Product, Correlation, CorrelationByFilters)
+
 __all__ = [
+    "OF_BLAS",
     "ROLES",
     "Assemble",
     "Attend",

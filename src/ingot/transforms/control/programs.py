@@ -83,7 +83,7 @@ def _runner(body: Body | ShapedBody, iteration: Iteration | None = None) -> Prog
 
 def _native_of(program: Program | ShapedProgram) -> NativeProgram:
     if isinstance(program, Program):
-        return program.executable.native
+        return program.plan()
     assert program.native is not None, "made together with its program"
     return program.native
 

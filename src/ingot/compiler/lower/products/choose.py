@@ -21,6 +21,7 @@ from ingot.compiler.lower.products.matmul import lower_matmul, why_no_nest
 from ingot.compiler.lower.products.quantized.product import lower_quantized
 from ingot.compiler.lower.reductions.pooling import lower_pooling, lower_pooling_backward
 from ingot.graph.roles import (
+    OF_BLAS,
     Attend,
     AttendBackward,
     Correlation,
@@ -32,7 +33,7 @@ from ingot.graph.roles import (
 )
 from ingot.runtime.numerics import product_engine
 
-__all__ = ["OF_BLAS", "lower_product", "why_blas"]
+__all__ = ["lower_product", "why_blas"]
 
 Strides = dict[Step, tuple[int, ...]]
 Builder = Callable[[Step, Strides], Lowered | None]
@@ -46,7 +47,6 @@ _BUILDERS: dict[type, Builder] = {
     Pooling: lower_pooling,
     PoolingBackward: lower_pooling_backward,
 }
-OF_BLAS = (Product, Correlation, CorrelationByFilters)  # roles that BLAS can compute
 
 
 def lower_product(
