@@ -54,10 +54,10 @@ static int add_folder(int handle, uint64_t folder, uint64_t *stamp) {
         bool may_be_folder = entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN || entry->d_type == DT_LNK;
         if (name[0] == '.' || strcmp(name, "__pycache__") == 0 || !(may_be_folder || is_source(name)))
             continue;
-        if (fstatat(dirfd(listing), name, &status, 0) < 0)
+        if (fstatat(handle, name, &status, 0) < 0)
             result = -1;
         else if (S_ISDIR(status.st_mode)) {
-            int inner = openat(dirfd(listing), name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+            int inner = openat(handle, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
             result = inner < 0 ? -1 : add_folder(inner, number_of(name, folder), stamp);
         } else if (is_source(name))
             *stamp += stamp_of(number_of(name, folder), &status);
