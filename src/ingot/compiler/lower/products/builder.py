@@ -302,10 +302,15 @@ class ProductBuilder(GroupBuilder):
         return self.product.is_transposed and self.product.m != 1
 
     def _fetch(self, stack: Sequence[Affine], rows: Sequence[Affine], first: Affine) -> None:
-        """Prefetches the operands of the epilogue that have an element for each of the tile's."""
+        """Prefetches what has an element for each of the tile's: operands of the epilogue, and the
+        results, which stores would otherwise wait for.
+        """
+        if self._is_scattered:
+            return
         last = len(self.domain.lengths) - 1
-        for operand in () if self._is_scattered else self.reads:
-            memory = self.read_of[operand.step]
+        memories = [(each, self.read_of[each.step]) for each in self.reads]
+        memories += [(each, self.write_of[each.step]) for each in self.writes]
+        for operand, memory in memories:
             if last not in memory.axes or len(memory.axes) == 1 or memory.buffer.name == "product":
                 continue
             if operand.strides[last] != operand.dtype.size:
