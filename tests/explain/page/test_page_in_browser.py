@@ -319,13 +319,22 @@ def test_a_screenshot_shows_the_hottest_step(
     page.close()
 
 
-def test_the_page_of_a_profile(open_page: Any, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def profiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
+    """A profile, and its page."""
     compiled = mx.compile(attention)
+    mx.eval(compiled(mx.ones((32, 16))))  # beside compiling, what runs is too little to be drawn
     with ingot.profile() as profile:
         for _ in range(3):
             mx.eval(compiled(mx.ones((32, 16))))
-    profile.to_html(tmp_path / "profile.html")
-    page = open_page(tmp_path / "profile.html")
+    path = tmp_path_factory.mktemp("page") / "profile.html"
+    profile.to_html(path)
+    return profile, path
+
+
+def test_the_page_of_a_profile(open_page: Any, profiled: tuple[Any, Path]) -> None:
+    profile, path = profiled
+    page = open_page(path)
     rows = profile.rows
     shown = page.locator("tr.row").all()
     assert len(shown) == len(rows)
@@ -356,3 +365,40 @@ def test_the_page_of_a_profile(open_page: Any, tmp_path: Path) -> None:
     assert abs(whole - below) < 2
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_a_narrow_screen_shows_the_whole_profile(
+    open_page: Any, profiled: tuple[Any, Path]
+) -> None:
+    """Every number of every row, and all that a wheel or a mouse that hovers would reach."""
+    profile, path = profiled
+    page = open_page(path)
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    cells = page.locator("#table th, #table td").all()
+    assert len(cells) == 5 * (1 + len(profile.rows))
+    for cell in cells:
+        box = cell.bounding_box()
+        assert box["width"] > 0
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 390
+        assert cell.evaluate("cell => cell.scrollWidth <= cell.clientWidth + 1")
+    measured = [row for row in profile.rows if row.bytes or row.flops]
+    speeds = page.locator("td.speed").all_inner_texts()
+    assert sum("/s" in text for text in speeds) == len(measured) > 0
+    page.get_by_role("button", name="speed", exact=True).click()
+    assert page.locator("th[aria-sort]").inner_text() == "speed"
+    # The time line is zoomed by buttons and by keys, and moved by keys.
+    length = "() => (state.end - state.begin) / data.seconds"
+    page.get_by_role("button", name="Zoom in").click()
+    assert abs(page.evaluate(length) - 0.5) < 1e-9
+    page.locator("#spans").press("ArrowRight")
+    assert abs(page.evaluate("state.begin / data.seconds") - 0.3) < 1e-9
+    page.get_by_role("button", name="Zoom out").click()
+    assert abs(page.evaluate(length) - 1) < 1e-9
+    # Names that are cut off are read by choosing what they name.
+    page.locator("#flame .block").first.click()
+    assert page.locator("#meant").inner_text().startswith("all: ")
+    row = page.locator("tr.row").last
+    row.press("Enter")
+    assert page.locator("tr.row").last.get_attribute("aria-selected") == "true"

@@ -69,7 +69,13 @@ function say(span) {
 
 function legend() {
   const left = data.leftOut ? `; ${data.leftOut.toLocaleString("en")} later runs are in the table only` : "";
-  return `${duration(state.begin)} to ${duration(state.end)}: turn the wheel to zoom, drag to move${left}`;
+  return `${duration(state.begin)} to ${duration(state.end)}: drag to move, turn the wheel or use the buttons to zoom${left}`;
+}
+
+// Fewer or more seconds across the screen, with the moment at `at`, a share of its width, kept there.
+function zoom(factor, at = 0.5) {
+  const length = Math.min(data.seconds, Math.max(1e-7, (state.end - state.begin) * factor));
+  move(state.begin + at * (state.end - state.begin) - at * length, length);
 }
 
 function listen() {
@@ -77,10 +83,23 @@ function listen() {
   let start = null;
   canvas.addEventListener("wheel", (event) => {
     event.preventDefault();
-    const frame = canvas.getBoundingClientRect(), at = (event.clientX - frame.left) / frame.width;
-    const length = Math.min(data.seconds, Math.max(1e-7, (state.end - state.begin) * Math.exp(event.deltaY * 0.0016)));
-    move(state.begin + at * (state.end - state.begin) - at * length, length);
+    const frame = canvas.getBoundingClientRect();
+    zoom(Math.exp(event.deltaY * 0.0016), (event.clientX - frame.left) / frame.width);
   }, { passive: false });
+  canvas.addEventListener("keydown", (event) => {
+    const length = state.end - state.begin, by = { ArrowLeft: -0.1, ArrowRight: 0.1 }[event.key];
+    if (by) move(state.begin + by * length, length);
+    else if (event.key === "+") zoom(0.8);
+    else if (event.key === "-") zoom(1.25);
+    else return;
+    event.preventDefault();
+  });
+  element("in").addEventListener("click", () => zoom(0.5));
+  element("out").addEventListener("click", () => zoom(2));
+  element("all").addEventListener("click", () => move(0, data.seconds));
+  element("table").addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && event.target.matches("tr.row")) choose(Number(event.target.dataset.row));
+  });
   canvas.addEventListener("pointerdown", (event) => { start = { x: event.clientX, begin: state.begin, moved: false }; });
   canvas.addEventListener("pointermove", (event) => {
     if (!start) return say(spanAt(event));
@@ -91,6 +110,7 @@ function listen() {
   canvas.addEventListener("pointerup", (event) => {
     const span = start && !start.moved ? spanAt(event) : null;
     if (start && !start.moved) choose(span ? span[0] : -1);
+    if (span) say(span); // fingers do not hover
     start = null;
   });
 }
@@ -128,14 +148,14 @@ function flame(node, total) {
   const title = `${node.name}: ${duration(node.seconds)}, ${percent(node.seconds / total)}${node.text ? `\n${node.text}` : ""}`;
   const kind = node.row >= 0 ? data.rows[node.row].kind : "place";
   return make("div", { class: "flame", style: room(node.seconds / total) },
-    make("button", { class: `block ${kind}`, title, onclick: () => choose(node.row) }, `${node.name} ${percent(node.seconds / total)}`),
+    make("button", { class: `block ${kind}`, title, onclick: () => { element("meant").textContent = title; choose(node.row); } }, `${node.name} ${percent(node.seconds / total)}`),
     children.length ? make("div", { class: "below" }, ...children.map((child) => flame(child, total)), make("div", { style: room((node.seconds - children.reduce((sum, child) => sum + child.seconds, 0)) / total) })) : null);
 }
 
 // The table
 
 const COLUMNS = [
-  { title: "what", cell: (row) => make("td", { class: "what" }, make("span", { class: `kind ${row.kind}` }, row.kind), " ", row.name, make("div", { class: "lines mono", title: row.lines.join(", ") }, row.lines.slice(0, 3).join(", "))) },
+  { title: "what", cell: (row) => make("td", { class: "what" }, make("span", { class: `kind ${row.kind}` }, row.kind), " ", row.name, make("div", { class: "lines mono", title: row.lines.join(", ") }, row.lines.join(", "))) },
   { title: "calls", by: (row) => row.calls, cell: (row) => make("td", { class: "number" }, row.calls.toLocaleString("en")) },
   { title: "time", by: (row) => row.seconds, cell: (row) => make("td", { class: "number" }, duration(row.seconds), " ", make("span", { class: "muted" }, percent(row.seconds / data.seconds)),
     make("div", { class: "meter" }, make("i", { class: row.kind, style: `width:${Math.max(1, (100 * row.seconds) / data.rows[0].seconds)}%` }))) },
@@ -183,7 +203,7 @@ unpack("data").then((unpacked) => {
   facts();
   listen();
   const root = tree();
-  if (root.seconds) element("flame").replaceChildren(flame(root, root.seconds));
+  if (root.seconds) element("flame").replaceChildren(flame(root, root.seconds), make("div", { id: "meant", class: "said" }, "Choose a block to read all of its name."));
   move(0, data.seconds);
   new ResizeObserver(() => drawSpans()).observe(element("timeline"));
   show();
