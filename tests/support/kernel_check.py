@@ -59,8 +59,8 @@ MAX_ELEMENTS = 1 << 22  # of all buffers of a kernel
 EXACT = frozenset(
     "absolute add bits bitwise_and bitwise_invert bitwise_or bitwise_xor cast ceil complex "
     "conjugate divide equal floor floor_divide greater greater_equal imag largest left_shift less "
-    "less_equal maximum minimum multiply negative not_equal real right_shift rotate_left round "
-    "rounded select smallest sqrt subtract taken_for".split()
+    "less_equal maximum minimum multiply negative not_equal real represented right_shift "
+    "rotate_left round rounded select smallest sqrt subtract taken_for".split()
 )
 SMALL = 2  # the largest integer in memory, unless an index has to be less
 COUNTS: Counter[str] = Counter()

@@ -139,6 +139,14 @@ class Conversions:
             return self._rounded_float16(x.register)
         return self._rounded_bfloat16(x.register, x.short_nan)
 
+    def taken_for(self, x: Element, dtype: Dtype) -> Element:
+        """A half-precision value as the float32 it is in registers, or the reverse."""
+        return Element(x.register, dtype)
+
+    def represented(self, x: Element, dtype: Dtype) -> Element:
+        """A float32 that a half type represents exactly, as that type."""
+        return Element(x.register, dtype, rounded=True, short_nan=True)
+
     def _rounded_float16(self, x: Register) -> Element:
         half = self.code.convert("fptrunc", x, "half")
         return Element(self.code.convert("fpext", half, "float"), float16, rounded=True)

@@ -449,9 +449,6 @@ class _Writer:
         self.code.prefetch(self._pointer(self.addresses[fetch]), 3)
 
     def _apply(self, value: Apply) -> None:
-        if value.word == "taken_for":
-            self.elements[value] = Element(self._element(value.operands[0]).register, value.dtype)
-            return
         operands: list[Any] = [self._element(operand) for operand in value.operands]
         if value.parameter is not None:
             operands.append(value.parameter)

@@ -69,15 +69,52 @@ def test_long_rows_with_any_remainder(dtype: str) -> None:
         assert np.array_equal(np.array(largest), 2 * wide.max(1)), length
 
 
-def test_halves_are_kept_where_computing_them_again_would_round_again() -> None:
-    def squares(x: mx.array) -> mx.array:
-        centred = x - x.mean(axis=-1, keepdims=True)
-        return centred / (centred * centred).mean(axis=-1, keepdims=True)
+def normalised(x: mx.array) -> mx.array:
+    centred = x - x.mean(axis=-1, keepdims=True)
+    return centred / (centred * centred).mean(axis=-1, keepdims=True)
 
-    (text,) = texts_of(squares, numbers(6, 600).astype(mx.float16))
+
+def test_halves_are_kept_where_computing_them_again_would_round_again() -> None:
+    """And so are operands that two passes convert, in the same row."""
+    halves = numbers(6, 600).astype(mx.float16)
+    (text,) = texts_of(normalised, halves)
+    assert text.count("local row") == 1
+    assert "local row0: float32[600]" in text
+    before, after = text.split("for j in 0..600 vector\n")
+    assert "a1[i, " not in before
+    assert "float16(row0[j]) / " in after
+    (text,) = texts_of(normalised, numbers(6, 600))
+    assert "local row" not in text
+
+
+def test_halves_of_rows_longer_than_l1_are_kept_in_the_output() -> None:
+    longer = MAX_KEPT_ROW_BYTES // 4 + 1
+    (text,) = texts_of(normalised, numbers(2, longer).astype(mx.float16))
+    assert "local row" not in text
     assert text.count(" - ") == text.count("a1[i, ") - 2
-    (text,) = texts_of(squares, numbers(6, 600))
-    assert text.count("a1[i, ") == 1
+
+
+def test_what_only_ranks_read_is_not_converted_to_be_kept() -> None:
+    (text,) = texts_of(softmax, numbers(6, 600).astype(mx.float16))
+    kept = [line.split(" = ")[1] for line in text.splitlines() if "row0[" in line.split("=")[0]]
+    assert kept
+    assert not any("a0" in each for each in kept)
+    assert "float16(row0[j]) / " in text
+
+
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16])
+@pytest.mark.parametrize("length", [24, 33, 600, 4097])
+def test_kept_halves_have_the_bits_of_one_op_after_the_other(dtype: mx.Dtype, length: int) -> None:
+    def alone(x: mx.array) -> mx.array:
+        mx.eval(x)
+        return x
+
+    x = alone(numbers(7, length).astype(dtype) * 3 + 1)
+    centred = alone(x - alone(x.mean(axis=-1, keepdims=True)))
+    squares = alone(alone(centred * centred).mean(axis=-1, keepdims=True))
+    expected = alone(centred / squares).astype(mx.float32)
+    found = mx.compile(normalised)(x).astype(mx.float32)
+    assert np.array_equal(np.array(found), np.array(expected))
 
 
 @pytest.mark.parametrize("length", [513, 545, 600, 4097])

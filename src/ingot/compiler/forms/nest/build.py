@@ -89,6 +89,14 @@ class Words:
             x if x.dtype is dtype else self._builder.apply(Apply(dtype, "taken_for", (x,), dtype))
         )
 
+    def represented(self, x: Value, dtype: Dtype) -> Value:
+        """A float32 that a half type represents exactly, as that type. No instruction is
+        emitted.
+        """
+        if x.dtype is dtype:
+            return x
+        return self._builder.apply(Apply(dtype, "represented", (x,), dtype))
+
     def rounded(self, x: Value) -> Value:
         """A half-precision value, which is computed in float32, rounded to the precision of its
         dtype.

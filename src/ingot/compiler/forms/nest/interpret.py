@@ -238,7 +238,7 @@ class _Run:
         dtype = value.operands[0].dtype
         if value.word == "cast":
             return _cast(operands[0], dtype, value.dtype)
-        if value.word == "taken_for":
+        if value.word in ("taken_for", "represented"):
             return operands[0]
         if value.word == "rounded":
             return _computed(operands[0].astype(dtype.numpy), dtype)

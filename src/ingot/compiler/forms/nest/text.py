@@ -42,6 +42,7 @@ from ingot.compiler.forms.nest.data import (
     Value,
     When,
 )
+from ingot.compiler.forms.nest.words import CASTS
 
 __all__ = ["nest_text"]
 
@@ -329,7 +330,7 @@ class _Printer:
             return f"{left} {sign} {self._text(operands[1], binding)}", binding
         if value.word == "negative":
             return f"-{self._text(operands[0], _ATOM - 1)}", _ATOM - 1
-        word = value.dtype.name if value.word in ("cast", "taken_for") else value.word
+        word = value.dtype.name if value.word in CASTS else value.word
         inside = [self._text(operand) for operand in operands]
         if value.word in ("rotate_left", "lookup", "rank"):
             inside.append(str(value.parameter))

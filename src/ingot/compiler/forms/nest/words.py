@@ -27,6 +27,7 @@ from ingot.graph.dtype import (
 
 __all__ = [
     "ALIKE",
+    "CASTS",
     "DOTS",
     "DTYPES",
     "OWN",
@@ -63,10 +64,12 @@ OWN = {**DOTS, "from_bits": float32}
 # with the dtype as one more parameter.
 RANKS = {float16: uint16, bfloat16: uint16, float32: uint32, float64: uint64}
 _MANTISSA = {float16: 10, bfloat16: 7, float32: 23, float64: 52}  # bits
-WORDS = (*ALIKE, *DTYPES, *_OTHERS, *OWN, "lookup", "rank", "from_rank", "rounded", "taken_for")
+# `taken_for` and `represented` only change the dtype of what is a float32 in registers.
+CASTS = ("cast", "taken_for", "represented")
+WORDS = (*ALIKE, *DTYPES, *_OTHERS, *OWN, *CASTS[1:], "lookup", "rank", "from_rank", "rounded")
 # Numbers of operands: those of the vocabulary's methods, less parameters that are not values.
 _ARITIES = {word: getattr(kernel.Kernel, word).__code__.co_argcount - 1 for word in kernel.WORDS}
-_ARITIES |= {"cast": 1, "rotate_left": 1, "rounded": 1, "taken_for": 1, **dict.fromkeys(DOTS, 3)}
+_ARITIES |= {**dict.fromkeys(CASTS, 1), "rotate_left": 1, "rounded": 1, **dict.fromkeys(DOTS, 3)}
 _ARITIES |= {"from_bits": 1, "lookup": 1, "rank": 1, "from_rank": 1}
 
 
@@ -75,8 +78,8 @@ _SHORT = frozenset(
     "absolute add bits bitwise_and bitwise_invert bitwise_or bitwise_xor cast ceil complex "
     "conjugate divide equal floor from_bits from_rank fused_multiply_add greater greater_equal "
     "imag largest left_shift less less_equal lookup maximum minimum multiply negative not_equal "
-    "rank real right_shift rotate_left round rounded rsqrt select smallest sqrt subtract "
-    "taken_for".split()
+    "rank real represented right_shift rotate_left round rounded rsqrt select smallest sqrt "
+    "subtract taken_for".split()
 )
 _LONG = 30  # instructions of such a function; an exponential has about as many
 _HALF_CONVERSION = 10  # instructions that round to half precision
@@ -100,7 +103,7 @@ def instructions(value: Apply) -> int:
 
 def result_dtype(word: str, operands: Sequence[Value], parameter: Any = None) -> Dtype:
     """The dtype of a word's result."""
-    if word in ("cast", "taken_for"):
+    if word in CASTS:
         dtype: Dtype = parameter
         return dtype
     if word == "select":

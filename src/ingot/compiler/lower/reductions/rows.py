@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ingot._native import Dtype
 from ingot.compiler.forms.affine import Affine, affine
 from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Apply, Constant, Value
@@ -17,7 +18,7 @@ from ingot.compiler.lower.kernel import Kernel
 from ingot.compiler.lower.reductions.accumulator import Accumulator
 from ingot.compiler.lower.reductions.packing import has_gaps, is_stepped, packed
 from ingot.compiler.lower.reductions.row_blocks import Rows, is_written_out
-from ingot.graph.dtype import float32
+from ingot.graph.dtype import bfloat16, float16, float32
 from ingot.graph.numerics.reduction_order import LANES
 from ingot.graph.roles import Gather, Reduce, View
 from ingot.graph.shape import size_of
@@ -96,20 +97,53 @@ class _Passes:
         self.kept: dict[Step, None] = {}
         for number in range(last, -1, -1):
             self._keep_for(number)
+        if not is_written_out(builder, builder.domain.size(builder.domain.reduced)):
+            self._keep_operands()
 
     def _keep_for(self, number: int) -> None:
         """Finds which values of earlier passes pass `number` should load rather than recompute."""
-        for step in self.steps(number):
+        needed = set(self.targets[number])
+        for step in reversed(self.steps(number)):
+            if step not in needed:  # what needs it is kept
+                continue
             for source in step.inputs:
-                if (
-                    source in self.builder.members
-                    and not self.is_row[source]
-                    and self.stage[source] < number
-                    and source not in self.kept
-                    and self._is_costly(source)
-                ):
+                if source not in self.builder.members or self.is_row[source]:
+                    continue
+                if self.stage[source] == number or not self._is_costly(source):
+                    needed.add(source)
+                elif source not in self.kept:
                     self.kept[source] = None
                     self.targets[self.stage[source]].append(source)
+
+    def _keep_operands(self) -> None:
+        """Finds the operands of half types that passes should keep as float32 because later ones
+        read them too.
+        """
+        axis = self.builder.domain.reduced[-1]
+        for operand in self.builder.reads:
+            step = operand.step
+            if not _is_half(step.dtype) or operand.strides[axis] != step.dtype.size:
+                continue
+            numbers = range(len(self.targets))
+            reading = [number for number in numbers if self._converts(number, step)]
+            if len(reading) > 1:
+                self.kept[step] = None
+                self.stage[step] = reading[0]
+
+    def _converts(self, number: int, operand: Step) -> bool:
+        """Whether pass `number` reads an operand as numbers rather than by their ranks."""
+        if any(operand in step.inputs for step in self.steps(number)):
+            return True
+        return any(
+            operand is step.inputs[0] and not Accumulator(step).ranks
+            for step in self.builder.reductions
+            if self.stage[step] == number + 1
+        )
+
+    def last_reading(self, kept: Step) -> int:
+        """The last pass that reads a kept value."""
+        numbers = range(len(self.targets))
+        return max(number for number in numbers if self._converts(number, kept))
 
     def _is_costly(self, step: Step) -> bool:
         """Whether recomputing a step from memory takes many instructions."""
@@ -127,6 +161,12 @@ class _Passes:
                 known[needed] = scratch.words.rounded(found)
         words = [each for each in scratch.body if isinstance(each, Apply)]
         return sum(map(instructions, words)) > MAX_RECOMPUTED_INSTRUCTIONS
+
+    def forget(self, step: Step) -> None:
+        """Has passes compute or read a value again instead of keeping it."""
+        del self.kept[step]
+        if step in self.builder.members:
+            self.targets[self.stage[step]].remove(step)
 
     def steps(self, number: int) -> list[Step]:
         """The elementwise steps that pass `number` computes, in order, without those kept from
@@ -167,35 +207,56 @@ def _pack_rows(builder: GroupBuilder, point: Point, is_read_once: bool) -> None:
 
 def _memory_for_kept(builder: GroupBuilder, passes: _Passes) -> dict[Step, Memory]:
     """Where values are kept for later passes: in the row of an output that is written later, or on
-    the stack.
+    the stack. Half types are kept on the stack if they fit, as the float32 they are in registers.
     """
     found: dict[Step, Memory] = {}
+    last = len(passes.targets) - 1
     free = [step for step in builder.group.outputs if not passes.is_row[step]]
-    taken = 0
-    domain = builder.domain
-    length = domain.size(domain.reduced)
-    for step in list(passes.kept):
+    rows = _RowBuffers(builder)
+    for step in sorted(passes.kept, key=passes.stage.__getitem__):
         if step in builder.write_of:
             found[step] = builder.write_of[step]
             continue
-        fitting = [
-            output
-            for output in free
-            if output.dtype is step.dtype and passes.stage[output] == len(passes.targets) - 1
-        ]
-        nbytes = length * step.dtype.size
-        if fitting:
+        fitting = [x for x in free if x.dtype is step.dtype and passes.stage[x] == last]
+        is_wide = _is_half(step.dtype) and not is_written_out(builder, rows.length)
+        row = None
+        if not fitting or is_wide:
+            dtype = float32 if is_wide else step.dtype
+            row = rows.take(dtype, passes.stage[step], passes.last_reading(step))
+        if row is not None:
+            found[step] = row
+        elif fitting and step in builder.members:
             found[step] = builder.write_of[fitting[0]]
             free.remove(fitting[0])
-        elif len(domain.reduced) == 1 and taken + nbytes <= MAX_KEPT_ROW_BYTES:
-            capacity = _capacity(length)
-            taken += capacity * step.dtype.size
-            row = builder.stack(f"row{len(found)}", step.dtype, (capacity,))
-            found[step] = Memory(row, domain.reduced)
         else:
-            del passes.kept[step]
-            passes.targets[passes.stage[step]].remove(step)
+            passes.forget(step)
     return found
+
+
+class _RowBuffers:
+    """Rows of values on the stack. A pass may overwrite those that it reads for the last time."""
+
+    def __init__(self, builder: GroupBuilder) -> None:
+        self.builder = builder
+        self.length = builder.domain.size(builder.domain.reduced)
+        self._until: dict[Memory, int] = {}  # the last pass that reads what is there
+        self._bytes = 0
+
+    def take(self, dtype: Dtype, first: int, last: int) -> Memory | None:
+        """A row that is written by pass `first` and read up to pass `last`, if there is room."""
+        for memory, until in self._until.items():
+            if memory.buffer.dtype is dtype and until <= first:
+                self._until[memory] = last
+                return memory
+        axes = self.builder.domain.reduced
+        if len(axes) > 1 or self._bytes + self.length * dtype.size > MAX_KEPT_ROW_BYTES:
+            return None
+        capacity = _capacity(self.length)
+        self._bytes += capacity * dtype.size
+        row = self.builder.stack(f"row{len(self._until)}", dtype, (capacity,))
+        memory = Memory(row, axes)
+        self._until[memory] = last
+        return memory
 
 
 def _capacity(length: Number) -> int:
@@ -234,15 +295,18 @@ def _pass(
     def elements(here: Point, at: Affine) -> list[Value]:
         def load(step: Step) -> Value:
             memory = kept[step]
-            return builder.load(memory.buffer, memory.index(here))
+            found = builder.load(memory.buffer, memory.index(here))
+            return builder.words.represented(found, step.dtype)
 
         known = _Known(row_values, earlier, load)
         builder.compute(steps, known, here)
-        for step in keeps:
+        reduced = [builder.reduced_input(step, known, here) for step in reductions]
+        for step in keeps:  # after all loads: a row may be kept where another was
             memory = kept[step]
-            builder.store(known[step], memory.buffer, memory.index(here))
+            value = builder.words.cast(builder.value(step, known, here), memory.buffer.dtype)
+            builder.store(value, memory.buffer, memory.index(here))
         builder.store_outputs(writes, known, here)
-        return [builder.reduced_input(step, known, here) for step in reductions]
+        return reduced
 
     if not reductions:
         _every(builder, builder.domain.reduced, point, lambda here: elements(here, affine(0)))
@@ -276,6 +340,10 @@ def _kind(builder: GroupBuilder, axis: int) -> str:
     if is_symbolic(length) or length > MAX_MASKED_ROW or vector_bytes() < MASKED_VECTOR_BYTES:
         return "vector"
     return "masked" if length % lanes >= MIN_MASKED_SHARE * lanes else "vector"
+
+
+def _is_half(dtype: Dtype) -> bool:
+    return dtype is float16 or dtype is bfloat16
 
 
 def _widest(builder: GroupBuilder) -> int:
