@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,13 @@ import pytest
 from ingot import _native
 from ingot._native import Dtype
 from ingot.graph.dtype import from_numpy
-from ingot.tuning_rows import SCAN_CHUNK, SORT_GRAIN
+from ingot.tuning_rows import (
+    MAX_SCATTER_PARTS,
+    MIN_NATIVE_SCATTER,
+    MIN_SCATTER_PART,
+    SCAN_CHUNK,
+    SORT_GRAIN,
+)
 
 KINDS = (np.add, np.multiply, np.maximum, np.minimum, np.logaddexp)
 INTEGERS = "uint8 int8 uint16 int16 uint32 int32 uint64 int64".split()
@@ -173,6 +181,49 @@ def test_scatters(mode: str, dtype: str, width: int) -> None:
     in_place = base.copy()
     _native.scatter_rows(dtype_of(base), number, in_place, rows, updates, None)
     np.testing.assert_array_equal(in_place, expected)
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "uint64", "float32", "float64"])
+def test_scatters_in_parts(mode: str, dtype: str) -> None:
+    count, width = MIN_NATIVE_SCATTER // 64, 64
+    updates = elements(dtype, (count, width), 1)
+    if dtype.startswith("float") and mode == "add":
+        updates = np.random.default_rng(5).normal(size=(count, width)).astype(dtype)
+    kind, number = dtype_of(updates), MODES.index(mode)
+    ufunc = {"add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum}
+    for height in (3, count // 9):
+        base = elements(dtype, (height, width))
+        rows = np.random.default_rng(6).integers(0, height, count)
+        parts = min(MAX_SCATTER_PARTS, count // (MIN_SCATTER_PART * height))
+        if mode == "assign":
+            expected = base.copy()
+            expected[rows] = updates
+        elif mode != "add" or not dtype.startswith("float"):
+            expected = base.copy()
+            ufunc[mode].at(expected, rows, updates)
+        else:  # the promised order: each part is summed by itself
+            bounds = [count * part // parts for part in range(parts + 1)]
+            sums = [base.copy()] + [np.full_like(base, -0.0) for _ in range(parts - 1)]
+            for part, (low, high) in enumerate(pairwise(bounds)):
+                np.add.at(sums[part], rows[low:high], updates[low:high])
+            expected = reduce(np.add, sums)
+        out = base.copy()
+        _native.scatter_rows(kind, number, out, rows, updates, None)
+        np.testing.assert_array_equal(out, expected)
+        _native.scatter_rows(kind, number, out, rows, updates, base)
+        np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.usefixtures("threads")
+def test_parts_keep_the_sign_of_zero() -> None:
+    table = np.full((2, 64), -0.0, np.float32)
+    updates = np.full((MIN_NATIVE_SCATTER // 64, 64), -0.0, np.float32)
+    rows = np.zeros(len(updates), np.int64)
+    _native.scatter_rows(dtype_of(table), MODES.index("add"), table, rows, updates, None)
+    assert np.signbit(table).all()
 
 
 def test_zeros_and_nan_in_extremes() -> None:

@@ -345,3 +345,21 @@ def test_large_unsigned_indices_do_not_count_from_the_end(name: str, compiled: b
     mx.eval(function(a, mx.array(np.array([4], np.uint64))))
     with pytest.raises(IndexError, match="index 18446744073709551615 is out of range"):
         mx.eval(function(a, mx.array(np.array([2**64 - 1], np.uint64))))
+
+
+def test_large_sums_with_symbolic_shapes_have_the_same_bits() -> None:
+    def added(x: mx.array, rows: mx.array, updates: mx.array) -> mx.array:
+        return x.at[rows].add(updates)
+
+    shapeless = mx.compile(added, shapeless=True)
+    rng = np.random.default_rng(0)
+    # few updates are a loop nest; many are native, to a large table in order, to a small in parts
+    for count, height, width in [(50, 7, 40), (30_000, 20_000, 40), (30_000, 500, 40)]:
+        rows = rng.integers(-height, height, count)
+        x, updates = (rng.normal(size=(n, width)).astype(np.float32) for n in (height, count))
+        given = mx.array(x), mx.array(rows), mx.array(updates)
+        expected = x.astype(np.float64)
+        np.add.at(expected, rows, updates)
+        result = np.array(shapeless(*given))
+        np.testing.assert_array_equal(result, np.array(added(*given)))
+        np.testing.assert_allclose(result, expected, rtol=0, atol=1e-4)

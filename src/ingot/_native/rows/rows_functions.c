@@ -137,22 +137,24 @@ static bool is_matrix(PyArrayObject *x, int itemsize) {
     return PyArray_NDIM(x) == 2 && PyArray_ITEMSIZE(x) == itemsize;
 }
 
-#define WRAP(TYPE, from_end)                              \
-    do {                                                  \
-        const TYPE *from = index;                         \
-        for (int64_t i = 0; i < count; i++) {             \
-            int64_t row = (int64_t)from[i];               \
-            row += row < 0 ? (from_end) : 0;              \
-            is_outside |= (row < 0) | (row >= length);    \
-            to[i] = follows ? to[i] * length + row : row; \
-        }                                                 \
-        return !is_outside;                               \
+/* One maximum of unsigned numbers tells whether all are within the axis: negative ones are large. Without branches,
+ * the loops become vectors. */
+#define WRAP(TYPE, from_end)                                    \
+    do {                                                        \
+        const TYPE *from = index;                               \
+        for (int64_t i = 0; i < count; i++) {                   \
+            int64_t row = (int64_t)from[i];                     \
+            row += (row >> 63) & (from_end);                    \
+            most = (uint64_t)row > most ? (uint64_t)row : most; \
+            to[i] = row;                                        \
+        }                                                       \
+        return count == 0 || most < (uint64_t)length;           \
     } while (0)
 
 /* Writes indices of `size` bytes, negative if they are unsigned. False if some are outside of the axis. */
 FOR_EACH_MACHINE
-static bool wrap(const void *index, int64_t size, int64_t count, int64_t length, int64_t *to, bool follows) {
-    bool is_outside = false;
+static bool wrap(const void *index, int64_t size, int64_t count, int64_t length, int64_t *to) {
+    uint64_t most = 0;
     switch (size) {
     case 1:
         WRAP(int8_t, length);
@@ -173,6 +175,19 @@ static bool wrap(const void *index, int64_t size, int64_t count, int64_t length,
     }
 }
 
+/* The same for an axis behind others: adds its indices to the flat ones over these, a block at a time. */
+static bool wrap_next(const void *index, int64_t size, int64_t count, int64_t length, int64_t *to) {
+    int64_t block[512], itemsize = size < 0 ? -size : size;
+    for (int64_t i = 0; i < count; i += 512) {
+        int64_t here = count - i < 512 ? count - i : 512;
+        if (!wrap((const char *)index + i * itemsize, size, here, length, block))
+            return false;
+        for (int64_t k = 0; k < here; k++)
+            to[i + k] = to[i + k] * length + block[k];
+    }
+    return true;
+}
+
 /* flat_rows(index, length, rows, follows) -> whether all indices are within the axis. Writes them to rows (int64),
  * negative ones wrapped. With `follows`, rows already holds the flat index over the axes before, to which this axis
  * is added. */
@@ -187,15 +202,16 @@ static PyObject *flat_rows(PyObject *Py_UNUSED(module), PyObject *arguments) {
         PyArray_SIZE(rows) != count)
         return wrong("flat_rows");
     int64_t size = PyArray_ITEMSIZE(index) * (PyArray_ISSIGNED(index) ? 1 : -1);
-    return PyBool_FromLong(wrap(PyArray_DATA(index), size, count, length, PyArray_DATA(rows), follows));
+    bool (*wrapped)(const void *, int64_t, int64_t, int64_t, int64_t *) = follows ? wrap_next : wrap;
+    return PyBool_FromLong(wrapped(PyArray_DATA(index), size, count, length, PyArray_DATA(rows)));
 }
 
 FOR_EACH_MACHINE
 static bool are_within(const int64_t *rows, int64_t count, int64_t length) {
-    bool is_outside = false;
+    uint64_t most = 0;
     for (int64_t i = 0; i < count; i++)
-        is_outside |= (rows[i] < 0) | (rows[i] >= length);
-    return !is_outside;
+        most = (uint64_t)rows[i] > most ? (uint64_t)rows[i] : most;
+    return count == 0 || most < (uint64_t)length;
 }
 
 /* scatter_rows(dtype, mode, table, rows, updates, base): combines each row of updates into a row of the table. The
@@ -234,11 +250,14 @@ static PyObject *scatter_rows(PyObject *Py_UNUSED(module), PyObject *arguments) 
         .updates = PyArray_BYTES(updates),
         .update_stride = PyArray_STRIDE(updates, 0),
     };
+    bool done = true;
     if (PyArray_SIZE(out) > 0) {
         Py_BEGIN_ALLOW_THREADS
-        ingot_scatter_rows(&scatter);
+        done = ingot_scatter_rows(&scatter);
         Py_END_ALLOW_THREADS
     }
+    if (!done)
+        return PyErr_NoMemory();
     Py_RETURN_NONE;
 }
 

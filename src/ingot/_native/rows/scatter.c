@@ -1,11 +1,13 @@
-/* Scatters, with a range of table rows per thread. */
+/* Scatters: items of work are a part of the updates and a range of table rows. */
 #include "native.h" /* first: it includes Python's header, which must come before those of the system */
 
 #include "rows/scatter.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory/allocator.h"
 #include "rows/extremes.h"
 #include "search/vectors.h"
 #include "threads/pool.h"
@@ -19,6 +21,7 @@ enum {
     LIST = 2048,    /* updates that are filtered at a time */
     SAMPLED = 1024, /* indices sampled to estimate the bounds of ranges */
     MAX_RANGES = 256,
+    FILLED = 512,
     AHEAD = 24,           /* prefetch distance in updates */
     MAX_PREFETCHED = 512, /* maximum bytes prefetched of each update */
 };
@@ -31,36 +34,38 @@ static inline void prefetch(const char *update, const char *row, int64_t nbytes)
     }
 }
 
-#define EACH(combined)                                                                   \
-    do {                                                                                 \
-        if (width == 1) {                                                                \
-            for (int64_t n = 0; n < count; n++) {                                        \
-                TYPE *to = out + rows[list[n]];                                          \
-                TYPE old = *to, new;                                                     \
-                memcpy(&new, updates + list[n] * stride, sizeof new);                    \
-                *to = (TYPE)(combined);                                                  \
-            }                                                                            \
-            return;                                                                      \
-        }                                                                                \
-        for (int64_t n = 0; n < count; n++) {                                            \
-            if (n + AHEAD < count) {                                                     \
-                const TYPE *row = out + rows[list[n + AHEAD]] * width;                   \
-                int64_t nbytes = width * (int64_t)sizeof(TYPE);                          \
-                prefetch(updates + list[n + AHEAD] * stride, (const char *)row, nbytes); \
-            }                                                                            \
-            TYPE *restrict to = out + rows[list[n]] * width;                             \
-            const char *restrict from = updates + list[n] * stride;                      \
-            for (int64_t i = 0; i < width; i++) {                                        \
-                TYPE old = to[i], new;                                                   \
-                memcpy(&new, from + i * (int64_t)sizeof new, sizeof new);                \
-                to[i] = (TYPE)(combined);                                                \
-            }                                                                            \
-        }                                                                                \
-        return;                                                                          \
+#define AT(n) (list == NULL ? (n) : list[n])
+
+#define EACH(combined)                                                                 \
+    do {                                                                               \
+        if (width == 1) {                                                              \
+            for (int64_t n = 0; n < count; n++) {                                      \
+                TYPE *to = out + rows[AT(n)];                                          \
+                TYPE old = *to, new;                                                   \
+                memcpy(&new, updates + AT(n) * stride, sizeof new);                    \
+                *to = (TYPE)(combined);                                                \
+            }                                                                          \
+            return;                                                                    \
+        }                                                                              \
+        for (int64_t n = 0; n < count; n++) {                                          \
+            if (n + AHEAD < count) {                                                   \
+                const TYPE *row = out + rows[AT(n + AHEAD)] * width;                   \
+                int64_t nbytes = width * (int64_t)sizeof(TYPE);                        \
+                prefetch(updates + AT(n + AHEAD) * stride, (const char *)row, nbytes); \
+            }                                                                          \
+            TYPE *restrict to = out + rows[AT(n)] * width;                             \
+            const char *restrict from = updates + AT(n) * stride;                      \
+            for (int64_t i = 0; i < width; i++) {                                      \
+                TYPE old = to[i], new;                                                 \
+                memcpy(&new, from + i * (int64_t)sizeof new, sizeof new);              \
+                to[i] = (TYPE)(combined);                                              \
+            }                                                                          \
+        }                                                                              \
+        return;                                                                        \
     } while (0)
 
-/* For each type: combines `count` updates, whose indices are in a list, in order. Integers wrap around, so they are
- * added and multiplied as unsigned. */
+/* For each type: combines `count` updates in order: those whose indices are in a list, or the first ones if it is NULL.
+ * Integers wrap around, so they are added and multiplied as unsigned. */
 #define DEFINE(NAME, ELEMENT, UNSIGNED, MAXIMUM, MINIMUM)                                                           \
     FOR_EACH_MACHINE                                                                                                \
     static void NAME(ingot_scatter_mode mode, void *table, int64_t width, const int64_t *rows, const char *updates, \
@@ -124,17 +129,34 @@ static Combine combine_for(int dtype) {
 typedef struct {
     const ingot_scatter *scatter;
     Combine combine;
+    char *tables[MAX_SCATTER_PARTS]; /* what the updates of each part are combined into; the first is the result */
+    int64_t parts, ranges;
     int64_t bounds[MAX_RANGES + 1]; /* of the ranges of rows */
 } Job;
 
-/* Fills `count` elements with copies of one. */
+/* Fills `count` elements with copies of one, the later ones with copies of the first FILLED, which stay in L1. */
 static void fill(char *to, const char *element, int64_t itemsize, int64_t count) {
-    int64_t done = 1;
     if (count == 0)
         return;
     memcpy(to, element, (size_t)itemsize);
-    for (; done < count; done += done < count - done ? done : count - done)
-        memcpy(to + done * itemsize, to, (size_t)((done < count - done ? done : count - done) * itemsize));
+    for (int64_t done = 1, more; done < count; done += more) {
+        more = done < FILLED ? done : FILLED;
+        more = more < count - done ? more : count - done;
+        memcpy(to + done * itemsize, to, (size_t)(more * itemsize));
+    }
+}
+
+/* Writes the element that, combined with another, gives that other: -0 for sums of floats. */
+static void write_identity(const ingot_scatter *s, char *to) {
+    bool is_float = s->dtype == FLOAT32 || s->dtype == FLOAT64, is_signed = s->dtype >= INT8 && s->dtype <= INT64;
+    bool is_maximum = s->mode == SCATTER_MAXIMUM, is_minimum = s->mode == SCATTER_MINIMUM;
+    double number = is_maximum ? -INFINITY : is_minimum ? INFINITY : -0.0;
+    uint64_t least = is_signed ? (uint64_t)1 << (8 * s->itemsize - 1) : 0, word = is_maximum ? least : is_minimum ? ~least : 0;
+    float narrow = (float)number;
+    if (is_float)
+        memcpy(to, s->dtype == FLOAT32 ? (const void *)&narrow : (const void *)&number, (size_t)s->itemsize);
+    else /* the low bytes come first */
+        memcpy(to, &word, (size_t)s->itemsize);
 }
 
 static void copy_rows(const ingot_scatter *s, int64_t begin, int64_t end) {
@@ -199,18 +221,46 @@ static int64_t updates_of(const int64_t *rows, int64_t begin, int64_t end, int64
     return updates_of_plain(rows, begin, end, low, high, list);
 }
 
+/* Combines the updates of one part into the rows of one range. */
+static void combine_part(const Job *job, int64_t part, int64_t low, int64_t high) {
+    const ingot_scatter *s = job->scatter;
+    int64_t list[LIST + 8], begin = s->update_count * part / job->parts, end = s->update_count * (part + 1) / job->parts;
+    char *table = job->tables[part];
+    bool all = job->ranges == 1;
+    for (int64_t i = begin; i < end && low < high; i += LIST) {
+        int64_t count = i + LIST < end ? LIST : end - i;
+        const int64_t *rows = s->rows + i;
+        const char *updates = s->updates + i * s->update_stride;
+        if (!all)
+            count = updates_of(rows, 0, count, low, high, list);
+        job->combine(s->mode, table, s->width, rows, updates, s->update_stride, all ? NULL : list, count);
+    }
+}
+
 static void work(void *context, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const Job *job = context;
     const ingot_scatter *s = job->scatter;
-    int64_t list[LIST + 8], low = job->bounds[begin], high = job->bounds[end];
-    if (s->base != NULL)
-        copy_rows(s, low, high);
-    for (int64_t i = 0; i < s->update_count && low < high; i += LIST) {
-        int64_t last = i + LIST < s->update_count ? i + LIST : s->update_count;
-        int64_t found = updates_of(s->rows, i, last, low, high, list);
-        job->combine(s->mode, s->out, s->width, s->rows, s->updates, s->update_stride, list, found);
+    char identity[8];
+    write_identity(s, identity);
+    for (int64_t item = begin; item < end; item++) {
+        int64_t part = item / job->ranges, low = job->bounds[item % job->ranges], high = job->bounds[item % job->ranges + 1];
+        if (part > 0)
+            fill(job->tables[part] + low * s->width * s->itemsize, identity, s->itemsize, (high - low) * s->width);
+        else if (s->base != NULL)
+            copy_rows(s, low, high);
+        combine_part(job, part, low, high);
     }
+}
+
+/* Combines the tables of the parts, in order. */
+static void merge(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const Job *job = context;
+    const ingot_scatter *s = job->scatter;
+    const int64_t first = 0, offset = begin * s->width * s->itemsize;
+    for (int64_t part = 1; part < job->parts; part++) /* as one update of one long row */
+        job->combine(s->mode, s->out + offset, (end - begin) * s->width, &first, job->tables[part] + offset, 0, NULL, 1);
 }
 
 static int by_number(const void *a, const void *b) {
@@ -253,15 +303,42 @@ static void find_bounds(Job *job, int64_t ranges) {
     job->bounds[ranges] = s->row_count;
 }
 
-void ingot_scatter_rows(const ingot_scatter *s) {
-    Job job = {.scatter = s, .combine = combine_for(s->dtype)};
-    int64_t elements = s->update_count * s->width + (s->base == NULL ? 0 : s->row_count * s->width);
-    int64_t ranges = ingot_num_threads() == 1 || elements < 2 * SCATTER_GRAIN ? 1 : elements / SCATTER_GRAIN;
+/* The number of parts of the updates that are combined into tables of their own. Threads that share the updates by rows
+ * each read all memory around their own, which takes as long as reading all; parts are contiguous. The order of a sum
+ * of floats must not depend on the number of threads, so neither may their parts. */
+static int64_t parts_of(const ingot_scatter *s, int64_t threads) {
+    bool is_sum = s->mode == SCATTER_ADD, is_float = s->dtype == FLOAT32 || s->dtype == FLOAT64;
+    int64_t given = s->update_count * s->width, parts = given / (MIN_SCATTER_PART * s->row_count * s->width);
+    if (given < MIN_NATIVE_SCATTER || s->width < MIN_NATIVE_SCATTER_ROW || s->mode == SCATTER_ASSIGN ||
+        s->mode == SCATTER_MULTIPLY)
+        return 1;
+    int64_t most = is_sum && is_float ? MAX_SCATTER_PARTS : threads < MAX_SCATTER_PARTS ? threads : MAX_SCATTER_PARTS;
+    parts = parts < most ? parts : most;
+    return parts > 1 ? parts : 1;
+}
+
+bool ingot_scatter_rows(const ingot_scatter *s) {
+    Job job = {.scatter = s, .combine = combine_for(s->dtype), .tables = {s->out}};
+    int64_t threads = ingot_num_threads(), table = s->row_count * s->width;
+    int64_t elements = s->update_count * s->width + (s->base == NULL ? 0 : table);
+    job.parts = parts_of(s, threads);
+    int64_t extra = (job.parts - 1) * table * s->itemsize;
+    char *others = job.parts > 1 ? ingot_allocate((size_t)extra) : NULL;
+    if (job.parts > 1 && others == NULL)
+        return false;
+    for (int64_t part = 1; part < job.parts; part++)
+        job.tables[part] = others + (part - 1) * table * s->itemsize;
+    int64_t ranges = threads == 1 || elements < 2 * SCATTER_GRAIN ? 1 : elements / SCATTER_GRAIN;
     /* All threads scan the same updates at the same time, which then are in a shared cache. */
-    int64_t most = ingot_num_threads();
+    int64_t most = (threads + job.parts - 1) / job.parts;
     ranges = ranges < most ? ranges : most;
     ranges = ranges < MAX_RANGES ? ranges : MAX_RANGES;
-    ranges = ranges < s->row_count ? ranges : s->row_count;
-    find_bounds(&job, ranges);
-    ingot_parallel_for(work, &job, ranges, 1);
+    job.ranges = ranges < s->row_count ? ranges : s->row_count;
+    find_bounds(&job, job.ranges);
+    ingot_parallel_for(work, &job, job.parts * job.ranges, 1);
+    if (job.parts > 1) {
+        ingot_parallel_for(merge, &job, s->row_count, SCATTER_GRAIN / s->width + 1);
+        ingot_release(others, (size_t)extra);
+    }
+    return true;
 }

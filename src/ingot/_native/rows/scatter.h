@@ -1,10 +1,13 @@
 /* Scatters: combine rows of updates into the rows of a table that the indices select.
  *
  * Each thread owns a range of table rows, so that no two threads write the same row: it copies its rows, scans all
- * indices and applies the updates to its own rows in order. Results do not depend on the number of threads. */
+ * indices and applies the updates to its own rows in order. If many updates are combined into a small table, they are
+ * split into parts, each of which is combined into a table of its own, and these are combined in order. Results do not
+ * depend on the number of threads. */
 #ifndef INGOT_SCATTER_H
 #define INGOT_SCATTER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef enum { SCATTER_ASSIGN, SCATTER_ADD, SCATTER_MULTIPLY, SCATTER_MAXIMUM, SCATTER_MINIMUM } ingot_scatter_mode;
@@ -22,6 +25,7 @@ typedef struct {
     int64_t update_stride; /* between updates; the elements of one are contiguous */
 } ingot_scatter;
 
-void ingot_scatter_rows(const ingot_scatter *scatter);
+/* False if there is no memory. */
+bool ingot_scatter_rows(const ingot_scatter *scatter);
 
 #endif

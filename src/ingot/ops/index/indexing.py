@@ -349,11 +349,9 @@ def _is_native(x: Any, updates: Any, count: int) -> bool:
     a program.
     """
     base, given = size_of(x.shape), size_of(updates.shape)
-    if not all(type(number) is int for number in (base, given, count)):
+    if given < MIN_NATIVE_SCATTER or given < count * MIN_NATIVE_SCATTER_ROW:
         return False
-    if given < max(MIN_NATIVE_SCATTER, count * MIN_NATIVE_SCATTER_ROW):
-        return False
-    return base <= given or isinstance(getattr(x, "op", None), Broadcast)
+    return bool(base <= given) or isinstance(getattr(x, "op", None), Broadcast)
 
 
 class CheckedPut(_Updated, Scatter):
