@@ -150,11 +150,6 @@ MAX_SYMBOLIC_PRODUCTS = 64
 # That is 1.6 ns per score, and compiling takes 145 ms. language_model_prompt.
 MIN_WORK_FOR_LENGTHS = 1 << 26
 
-# Elements up to which rms_norm, rope and similar functions are a single node with its own program
-# if not compiled: a few rows of a decoding model. Measured on a row of 576: 8 us instead of 60 to
-# 100 op by op. With more elements they are graphs of ops, which fuse with others. decoding.
-MAX_COMPOSITE_ELEMENTS = 1 << 13
-
 # ---- Sums in a fixed order -----------------------------------------------------------------------
 
 # Columns that are accumulated together: times 32 lanes of 8 bytes, 16 KiB, half of the smallest L1.

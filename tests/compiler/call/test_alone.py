@@ -129,6 +129,17 @@ def test_new_lengths_of_products_compile_nothing(
         compare(rows)
 
 
+def test_short_prompts_of_new_lengths_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone._products.cache_clear()
+    _native.forget_programs()
+    np.array(_quantized(mx, 22, np.random.default_rng(0)))
+    monkeypatch.setattr(symbolic_program, "run_pipeline", _refuse)
+    monkeypatch.setattr(alone, "run_pipeline", _refuse)
+    for rows in (9, 17, 24, 32):
+        ours, theirs = (_quantized(x, rows, np.random.default_rng(rows)) for x in (mx, mlx))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-3)
+
+
 def test_the_fewest_axes_in_which_products_differed_vary() -> None:
     layers = [((37, 8), (8, 5)), ((37, 8), (8, 6)), ((37, 8), (8, 7))]
     # other matrices for the same rows are those of other layers
@@ -180,28 +191,52 @@ def test_ops_that_are_evaluated_often_get_programs(name: str, dtype: mx.Dtype) -
     x = mx.array(np.random.default_rng(0).normal(size=(29, 31))).astype(dtype)
     reference = expected(np.array(x.astype(mx.float32)).astype(np.float64))
     tolerance = 1e-5 if dtype is mx.float32 else 3e-2
-    made = _program.cache_info().misses
-    found = function(x)
+    alone._recurring.cache_clear()
+    _native.forget_programs()
     for number in range(MIN_RECURRING_ELEMENTS // x.size + 2):
         found = function(x)
         if number < 3:
-            assert _program.cache_info().misses == made
+            assert alone._recurring.cache_info().misses == 0
             np.testing.assert_allclose(found.astype(mx.float32), reference, tolerance, tolerance)
         mx.eval(found)
-    assert _program.cache_info().misses > made
+    assert alone._recurring.cache_info().misses > 0
     np.testing.assert_allclose(found.astype(mx.float32), reference, tolerance, tolerance)
 
 
 def test_recurring_ops_stay_with_their_rules_without_fusion() -> None:
     x = mx.ones((3, 1000))
-    made = _program.cache_info().misses
+    made = alone._recurring.cache_info().misses
     mx.set_eager_fusion(False)
     try:
         for _ in range(MIN_RECURRING_ELEMENTS // x.size + 2):
             mx.eval(mx.tan(x))
     finally:
         mx.set_eager_fusion(True)
-    assert _program.cache_info().misses == made
+    assert alone._recurring.cache_info().misses == made
+
+
+@pytest.mark.parametrize("name", OFTEN)
+def test_new_lengths_of_recurring_ops_compile_nothing(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    function, expected = OFTEN[name]
+    generator = np.random.default_rng(0)
+
+    def recur(length: int) -> None:
+        values = generator.normal(size=(length, 40)).astype(np.float32)
+        x = mx.array(values)
+        for _ in range(MIN_RECURRING_ELEMENTS // x.size + 2):
+            found = function(x)
+            mx.eval(found)
+        np.testing.assert_allclose(found, expected(values.astype(np.float64)), 1e-4, 1e-4)
+
+    is_square = name == "transposed"  # its rows are as long as there are rows of the argument
+    recur(100)
+    if not is_square:
+        monkeypatch.setattr(symbolic_program, "run_pipeline", _refuse)
+        monkeypatch.setattr(kernels._Kernel, "of", _refuse)
+    for length in (101, 150, 190):
+        recur(length)
 
 
 Q, K, V = (

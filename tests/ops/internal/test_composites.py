@@ -1,4 +1,4 @@
-"""Compositions as one node: on few elements, outside transforms, with the same results."""
+"""Compositions as one node outside transforms, with the same results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 import ingot.core as mx
 from ingot.ops.attention.fast import RMSNorm, Rope
 from ingot.ops.attention.step import AttentionStep
-from ingot.tuning import MAX_COMPOSITE_ELEMENTS
 
 
 def numbers(*shape: int) -> np.ndarray:
@@ -40,7 +39,7 @@ Function = Callable[[Any, Any], Any]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-class TestFewElements:
+class TestCompositions:
     def test_are_one_node_that_equals_mlx(self, function: Function) -> None:
         x = numbers(2, 3, 4, 8)
         result = function(mx, mx.array(x))
@@ -73,9 +72,13 @@ class TestFewElements:
         np.testing.assert_allclose(checked, expected, rtol=2e-6, atol=2e-6)
 
 
-def test_many_elements_are_the_ops_that_fuse() -> None:
-    x = mx.zeros((MAX_COMPOSITE_ELEMENTS // 8 + 1, 8))
-    assert not isinstance(norm(mx, x)._node.op, RMSNorm)
+@pytest.mark.parametrize("function", [norm, rope, rope_from_an_int])
+def test_many_elements_are_one_node_that_equals_mlx(function: Function) -> None:
+    x = numbers(1, 9, 300, 8)
+    result = function(mx, mx.array(x))
+    assert isinstance(result._node.op, (RMSNorm, Rope))
+    expected = np.array(function(mlx.core, mlx.core.array(x)))
+    np.testing.assert_allclose(np.array(result), expected, rtol=2e-5, atol=2e-5)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])

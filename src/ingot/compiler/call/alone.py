@@ -3,8 +3,8 @@ and reductions that are evaluated often.
 
 Input: an op whose role says so, and its NumPy inputs. Output: a program of that op alone, with the
 same bits as in any larger program. Lengths that vary become symbols, because making a program takes
-as long as running some: those of compositions and the rows of quantised products from the start,
-those of other products with matrices once a few have come.
+as long as running some: those of compositions, of maps and reductions, and the rows of quantised
+products from the start, those of other products with matrices once a few have come.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from ingot.graph.deferred import Deferred
 from ingot.graph.dimension import Guards, symbolic_shape
 from ingot.graph.dtype import from_numpy
 from ingot.graph.op import Op, apply
-from ingot.graph.roles import OF_BLAS, Composite, Product, QuantizedProduct, Tiled
+from ingot.graph.roles import OF_BLAS, Composite, Map, Product, QuantizedProduct, Tiled
 from ingot.graph.shape import contiguous
 from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.numerics import numerics_key, product_engine
 from ingot.tuning import (
     MAX_PRODUCT_EXAMPLES,
     MAX_PROGRAMS_ALONE,
-    MAX_QUANTIZED_ROWS,
     MAX_SYMBOLIC_PRODUCTS,
     MAX_SYMBOLIC_PROGRAMS,
     MIN_SYMBOLIC_EXAMPLES,
     MIN_WORK_FOR_LENGTHS,
+    QUANTIZED_TILE_ROWS,
 )
 from ingot.tuning_products import MIN_SMALL_RUNS_ALONE
 
@@ -98,7 +98,8 @@ def program_often(op: Op, values: tuple[np.ndarray, ...]) -> NativeProgram | Non
     """
     if op.several_outputs or not values:
         return None
-    return _program(op, numerics_key(), *[(x.shape, x.strides, x.dtype) for x in values])
+    kinds = [(x.ndim, x.dtype) for x in values]
+    return _recurring(op, numerics_key(), *kinds).native(values)
 
 
 class _Kind(ABC):
@@ -106,7 +107,7 @@ class _Kind(ABC):
 
     max_programs = MAX_SYMBOLIC_PROGRAMS
 
-    def __init__(self, op: Tiled, kinds: tuple[tuple[int, Any], ...]) -> None:
+    def __init__(self, op: Op, kinds: tuple[tuple[int, Any], ...]) -> None:
         self.op = op
         self.kinds = kinds
         self._lock = threading.RLock()
@@ -180,10 +181,26 @@ class _Composition(_Kind):
         return self.op.compose(*inputs)
 
 
+class _Recurring(_Kind):
+    """Of a map or a reduction. All lengths are symbols but for those of last axes, as the rows of a
+    model's layers are.
+    """
+
+    def _constant_axes(self, inputs: tuple[np.ndarray, ...]) -> list[list[int]]:
+        return [[x.ndim - 1] if x.ndim else [] for x in inputs]
+
+    def _result(self, inputs: list[array]) -> array:
+        first = inputs[0].shape
+        if isinstance(self.op, Map) and any(x.shape != first for x in inputs):  # a guard
+            raise AssertionError
+        return apply(self.op, *inputs)
+
+
 class _Product(_Kind):
     """Of a product. Lengths that have varied are symbols, once there were enough: the first few may
-    be all that ever come, and code for known lengths is a little faster. That of quantised matrices
-    is not where they are unpacked to panels: there the number of rows is a symbol from the start.
+    be all that ever come, and code for known lengths is a little faster. For quantised matrices the
+    rows of a prompt are a symbol from the start if they are several tiles: no two prompts need have
+    the same number of them. Those of a batch, each in a matrix of its own, are not.
     """
 
     max_programs = MAX_SYMBOLIC_PRODUCTS
@@ -196,7 +213,7 @@ class _Product(_Kind):
         shapes = tuple([x.shape for x in inputs])
         if shapes in self._examples:
             return None
-        if isinstance(self.op, QuantizedProduct) and shapes[0][-2:-1] > (MAX_QUANTIZED_ROWS,):
+        if isinstance(self.op, QuantizedProduct) and shapes[0][-2:-1] > (QUANTIZED_TILE_ROWS,):
             varying: tuple[Axes, ...] | None = ((len(shapes[0]) - 2,), *[()] * (len(shapes) - 1))
         else:
             varying = _varying_axes(shapes, self._examples)
@@ -261,6 +278,12 @@ def _stays(inputs: tuple[np.ndarray, ...], varying: tuple[Axes, ...]) -> bool:
 def _composite(op: Composite, numerics: Hashable, *kinds: tuple[int, Any]) -> _Composition:
     """The programs for inputs of these ranks and dtypes, under these settings."""
     return _Composition(op, kinds)
+
+
+@lru_cache(maxsize=MAX_PROGRAMS_ALONE)
+def _recurring(op: Op, numerics: Hashable, *kinds: tuple[int, Any]) -> _Recurring:
+    """The same for maps and reductions."""
+    return _Recurring(op, kinds)
 
 
 @lru_cache(maxsize=MAX_PROGRAMS_ALONE)

@@ -71,7 +71,7 @@ def rms_norm(x: array, weight: array | None, eps: float, *, stream: StreamLike =
 
 @dataclass(frozen=True)
 class RMSNorm(Composite):
-    """`rms_norm` of few rows, as one node."""
+    """`rms_norm` as one node."""
 
     eps: float
     dtype: Dtype
@@ -174,7 +174,7 @@ def rope(
 
 @dataclass(frozen=True)
 class Rope(Composite):
-    """`rope` of few positions, as one node. The first position, an integer, is an input."""
+    """`rope` as one node. The first position, an integer, is an input."""
 
     dims: int
     traditional: bool

@@ -286,9 +286,7 @@ def dequantize(
 
 @dataclass(frozen=True)
 class Dequantize(Composite):
-    """`dequantize` of few codes, such as a token's row of a table, as one node. Biases or a global
-    scale may follow the scales.
-    """
+    """`dequantize` as one node. Biases or a global scale may follow the scales."""
 
     mode: str
     group_size: int
