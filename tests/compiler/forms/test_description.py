@@ -8,12 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 from tests.compiler.test_pipeline import FUNCTIONS, tape_of_call
 
 import ingot.core as mx
+import ingot.nn as nn
 from ingot.compiler.forms.description import MAX_CONSTANT_BYTES, description
 from ingot.compiler.forms.tape import Step, Tape
+from ingot.compiler.pipeline import run_pipeline
+from ingot.runtime.compile_mode import CompileMode
 
 X = mx.array(np.arange(12, dtype=np.float32).reshape(3, 4))
 
@@ -114,7 +116,32 @@ def test_what_only_this_process_knows_has_none() -> None:
     assert described(loop, X) is None
 
 
-def test_ops_of_others_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_computed_from_fields_does_not_matter() -> None:
+    """Slices keep the shape of what they select; windows of pooling have names."""
+    images = mx.zeros((1, 8, 8, 2))
+
+    def pooled(x: mx.array) -> mx.array:
+        return nn.MaxPool2d(2, 2)(x[:, 1:7])
+
+    tape = tape_of_call(pooled, (images,))
+    before = description(tape)
+    assert before is not None
+    run_pipeline(tape, CompileMode.enabled)
+    assert description(tape) == before
+    assert described(lambda x: nn.MaxPool2d(3, 3)(x[:, 1:7]), images) not in (None, before)
+
+
+def test_other_attributes_have_none() -> None:
+    tape = tape_of_call(lambda x: mx.exp(x), (X,))
+    assert description(tape) is not None
+    object.__setattr__(tape.steps[-1].op, "hidden", 1)
+    try:
+        assert description(tape) is None
+    finally:
+        object.__delattr__(tape.steps[-1].op, "hidden")
+
+
+def test_ops_of_others_have_none() -> None:
     tape = tape_of_call(lambda x: mx.exp(x), (X,))
     (source,) = tape.inputs
     step = tape.steps[-1]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -75,17 +76,30 @@ def _described(value: Any) -> Any:
         return ("dtype", value.name)
     if kind is np.ndarray and value.dtype.hasobject is False:
         return ("array", str(value.dtype), value.shape, value.tobytes())
+    if isinstance(value, tuple) and _is_known(kind):  # with names
+        return (kind.__module__, kind.__qualname__, _described(tuple(value)))
     if hasattr(kind, "__dataclass_fields__"):
         return _object(value)
     raise _UndescribedError
 
 
 def _object(value: Any) -> tuple[Any, ...]:
-    """An op, or a dataclass that it holds. Users' classes may change without notice."""
+    """An op, or a dataclass that it holds. Attributes that are neither fields nor computed from
+    them may mean anything.
+    """
     kind = type(value)
-    if not kind.__module__.startswith(_PREFIXES):
+    fields = parameters(value)
+    others = vars(value).keys() - fields.keys()
+    if not _is_known(kind) or not all(_is_computed(kind, name) for name in others):
         raise _UndescribedError
-    fields = [
-        each if type(each) in _PLAIN else _described(each) for each in parameters(value).values()
-    ]
-    return (kind.__module__, kind.__qualname__, *fields)
+    described = [each if type(each) in _PLAIN else _described(each) for each in fields.values()]
+    return (kind.__module__, kind.__qualname__, *described)
+
+
+def _is_known(kind: type) -> bool:
+    """Whether a class is ingot's: users' classes may change without notice."""
+    return kind.__module__.startswith(_PREFIXES)
+
+
+def _is_computed(kind: type, name: str) -> bool:
+    return isinstance(getattr(kind, name, None), cached_property)
