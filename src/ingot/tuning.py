@@ -437,7 +437,9 @@ MAX_UNPACKED_CODES = 128
 # that the scratch memory of a product is bounded. quantized_many_rows.
 MAX_QUANTIZED_PANELS = 1 << 26
 # Rows that are multiplied by codes while these are in registers: each has its own sums for every
-# column. quantized_rows.
+# column. Measured, one thread, codes times rows per nanosecond of 8 rows, of at most 58 that fused
+# multiply-adds allow: (576, 1536) 47, (2048, 2048) 48; 24 sums are spilled: 40 and 44.
+# quantized_rows.
 QUANTIZED_TILE_ROWS = 8
 # Rows up to which sums of codes are scaled instead of each code: fewer instructions per code, but
 # two sums for each row and column. Measured, one thread, one row, 4 bits in groups of 64, (4096,

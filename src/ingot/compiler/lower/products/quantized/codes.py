@@ -32,6 +32,9 @@ class Scheme(NamedTuple):
     group_size: int
     bits: int
     words: int = 0  # per unit; 0 for as few as possible
+    # Whether all codes are shifted down, so that they are scaled by one multiply-add each: biases
+    # need not be scaled by powers of two.
+    is_shifted: bool = False
 
     @property
     def unit_words(self) -> int:
@@ -58,7 +61,8 @@ class Scheme(NamedTuple):
         word, or straddles two words.
         """
         _, bit = self.first_bit(vector)
-        return bit if self.mode == "affine" and bit + self.bits < WORD else 0
+        is_masked = self.mode == "affine" and bit + self.bits < WORD and not self.is_shifted
+        return bit if is_masked else 0
 
 
 class Codes(NamedTuple):

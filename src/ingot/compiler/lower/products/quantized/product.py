@@ -82,11 +82,13 @@ class _Lowering:
         in_bytes = in_blocks(scheme)
         self.is_bytes = _takes_bytes(step, scheme, strides_of)
         self.scheme = scheme = in_bytes if in_bytes and self.is_bytes else scheme
+        self.factored = self.is_bytes or bool(self.rows <= MAX_FACTORED_ROWS)
+        if not self.factored:
+            self.scheme = scheme = scheme._replace(is_shifted=True)
         self.codes = Codes(scheme, lanes_of(float32))
         self.columns, words = step.inputs[1].shape
         self.units = words // scheme.unit_words
         self.chunks = -(-self.units // self.codes.lanes)
-        self.factored = self.is_bytes or bool(self.rows <= MAX_FACTORED_ROWS)
         self.has_sums = not self.is_bytes and self.factored and scheme.mode == "affine"
         self.height = self._height()
         self.blocks = -(-self.rows // self.height)
