@@ -61,7 +61,8 @@ def test_what_one_input_determines_is_kept() -> None:
     assert source.step.shape == (COLUMNS, LENGTH)
     assert writers == (0,)
     long, wide = own(numbers((3 * LENGTH, ROWS))), own(numbers((COLUMNS, 3 * LENGTH)))
-    assert kept_of(lambda x, w: x.T @ w.T, long, wide) == []  # the left operand is packed too
+    both = kept_of(lambda x, w: x.T @ w.T, long, wide)  # the left operand is packed too
+    assert sorted(source.step.shape for source, _ in both) == sorted([long.shape, wide.shape])
     assert kept_of(lambda x, w: x @ (w * 2).T, x, w) == []  # not an input
     halves = [y.astype(mx.bfloat16) for y in (x, w)]
     panels = [(COLUMNS, LENGTH)] if vector_bytes() == 64 else []  # only there
@@ -124,6 +125,28 @@ def test_another_array_gets_panels_of_its_own() -> None:
     for _ in range(2):
         called.require(v, second)
         called.require(w, first)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_panels_of_both_operands(dtype: str) -> None:
+    def given(seed: int, columns: int) -> tuple[mx.array, np.ndarray]:
+        x = own(numbers((301, columns), seed)).astype(getattr(mx, dtype))
+        return x, np.array(x.astype(mx.float32))
+
+    (x, a), (w, b), (y, c) = given(1, 67), given(2, 150), given(3, 67)
+    made = mx.compile(lambda x, w: x.T @ w)
+    tolerance = 1e-4 if dtype == "float32" else 0.1
+    for _ in range(3):
+        for left, values in ((x, a), (y, c), (y, c), (x, a)):
+            found = np.array(made(left, w).astype(mx.float32))
+            np.testing.assert_allclose(found, values.T @ b, rtol=tolerance, atol=10 * tolerance)
+    x[300] = 2
+    a[300] = 2
+    w[0] = 3
+    b[0] = 3
+    for _ in range(3):
+        found = np.array(made(x, w).astype(mx.float32))
+        np.testing.assert_allclose(found, a.T @ b, rtol=tolerance, atol=10 * tolerance)
 
 
 def test_updates_in_place() -> None:

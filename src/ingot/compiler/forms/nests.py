@@ -7,6 +7,7 @@ layouts of views are fixed; the plan assigns the addresses of blocks.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
+from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -26,6 +27,7 @@ else:
     verifier = Deferred("ingot.compiler.forms.nest.verify")
 
 __all__ = [
+    "Area",
     "Block",
     "CallHost",
     "Instruction",
@@ -71,6 +73,14 @@ class Location(NamedTuple):
     strides: tuple[int, ...]
 
 
+class Area(Enum):
+    """Scratch memory of a group apart from its common block: what is computed from one operand
+    alone can then be kept for later runs.
+    """
+
+    LEFT = "left operand"
+
+
 @dataclass(frozen=True)
 class Kernel:
     """A loop nest and its arguments, in order; None stands for the scratch memory of its group.
@@ -79,7 +89,7 @@ class Kernel:
     """
 
     nest: Nest
-    operands: tuple[Step | None, ...]
+    operands: tuple[Step | Area | None, ...]
     code_key: tuple[Hashable, ...] | None = None
     renamed: dict[Step | None, Step] | None = None
 
@@ -342,7 +352,7 @@ def _verify_buffers(each: RunKernel) -> None:
             continue
         step, location = each.kernel.operands[buffer.argument], each.operands[buffer.argument]
         begin, end = 0, location.block.nbytes
-        if step is not None:
+        if isinstance(step, Step):
             begin, end = _reach(0, step.shape, location.strides, step.dtype.size)
         first, last = reach_of(buffer)
         assert begin <= first, f"{buffer.name} begins before {_op_name(location.block)}"

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from ingot.compiler.forms.affine import Affine, affine, extent
 from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Buffer, Indices, Value
+from ingot.compiler.forms.nests import Area
 from ingot.compiler.forms.schedule import Group, elementwise_inputs
 from ingot.compiler.forms.size import Number, is_symbolic
 from ingot.compiler.forms.tape import Step
@@ -66,7 +67,7 @@ class GroupBuilder(NestBuilder):
         self.read_of: dict[Step, Memory] = {}
         self.write_of: dict[Step, Memory] = {}
         self.gather_of: dict[Step, tuple[Memory, list[int]]] = {}
-        self.operands: list[Step | None] = []
+        self.operands: list[Step | Area | None] = []
         for operand in self.reads:
             self.read_of[operand.step] = self._memory(operand)
         for step, operand in self.gathers.items():

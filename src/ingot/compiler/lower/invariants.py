@@ -97,7 +97,7 @@ def _scratch_ranges(each: RunKernel) -> tuple[list[Range], list[Range]]:
     def ranges(buffers: list[Buffer]) -> list[Range]:
         found = []
         for buffer in buffers:
-            if buffer.argument is None or each.kernel.operands[buffer.argument] is not None:
+            if buffer.argument is None or isinstance(each.kernel.operands[buffer.argument], Step):
                 continue
             found.append((each.operands[buffer.argument].block, *reach_of(buffer)))
         return found

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ingot.compiler.forms.nest.data import Nest
 from ingot.compiler.forms.nest.symbols import used_symbols
-from ingot.compiler.forms.nests import Kernel
+from ingot.compiler.forms.nests import Area, Kernel
 from ingot.compiler.forms.tape import Step
 from ingot.graph.outputs import Output
 
@@ -20,20 +20,31 @@ class Lowered:
 
     kernels: list[Kernel]
     scratch: int = 0
+    left: int = 0  # bytes of scratch memory for the left operand of a product
 
-    def reading(self, copies: dict[Step | None, Step]) -> Lowered:
+    @property
+    def areas(self) -> dict[Area | None, int]:
+        """The sizes of all scratch memory."""
+        return {None: self.scratch, Area.LEFT: self.left}
+
+    def reading(self, copies: Mapping[Step | None, Step]) -> Lowered:
         """The same kernels, reading copies instead of some inputs."""
         if not copies:
             return self
         kernels = [
-            replace(each, operands=tuple(copies.get(step, step) for step in each.operands))
+            replace(
+                each,
+                operands=tuple(
+                    copies.get(x, x) if isinstance(x, Step) else x for x in each.operands
+                ),
+            )
             for each in self.kernels
         ]
-        return Lowered(kernels, self.scratch)
+        return replace(self, kernels=kernels)
 
 
 def kernel_of(
-    nest: Nest, operands: Sequence[Step | None], code_key: tuple[Hashable, ...] | None = None
+    nest: Nest, operands: Sequence[Step | Area | None], code_key: tuple[Hashable, ...] | None = None
 ) -> Kernel:
     """The kernel of a nest. `operands` are its arguments, followed by the table of its symbols if
     it has any; None stands for scratch memory.

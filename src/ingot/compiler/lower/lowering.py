@@ -302,12 +302,12 @@ class _Lowering:
         results: Sequence[Step] | None = None,
         steps: list[Step] | None = None,
     ) -> None:
-        scratch = Location(Block("scratch", lowered.scratch, None), 0, ())
+        scratch = {x: Location(Block("scratch", n, None), 0, ()) for x, n in lowered.areas.items()}
         outputs = group.outputs if results is None else results
         written = frozenset([self.locations[step].block for step in outputs])
         for kernel in lowered.kernels:
             operands = [
-                scratch if step is None else self.locations[step] for step in kernel.operands
+                self.locations[x] if isinstance(x, Step) else scratch[x] for x in kernel.operands
             ]
             self.instructions.append(
                 RunKernel(

@@ -9,6 +9,7 @@ and everything derived from them: text, machine code and proofs.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from ingot.compiler.forms.identity import OpIdentities
@@ -122,7 +123,7 @@ class Repeats:
         if made is None:
             return None
         here: dict[Step | None, Step] = dict(zip(steps, signature.steps, strict=True))
-        return Lowered([_with_steps(each, here) for each in made.kernels], made.scratch)
+        return replace(made, kernels=[_with_steps(each, here) for each in made.kernels])
 
     def chosen(self, signature: Signature, choose: Callable[[], Iterable[Step]]) -> list[Step]:
         """Some of the steps of a group, which are chosen if no equal group was looked at before."""
@@ -141,5 +142,5 @@ class Repeats:
 
 def _with_steps(kernel: Kernel, here: dict[Step | None, Step]) -> Kernel:
     """A kernel with other steps as its operands. What its nest says about steps stays behind."""
-    operands = tuple([None if step is None else here[step] for step in kernel.operands])
+    operands = tuple([here[x] if isinstance(x, Step) else x for x in kernel.operands])
     return Kernel(kernel.nest, operands, kernel.code_key, here)

@@ -109,10 +109,10 @@ def touched_steps(kernel: Kernel) -> tuple[list[Step], list[Step], bool]:
         for buffer in buffers:
             if buffer.argument is not None:
                 step = kernel.operands[buffer.argument]
-                if step is None:
-                    scratch = True
-                else:
+                if isinstance(step, Step):
                     steps[step] = None
+                else:
+                    scratch = True
         found.append(steps)
     reads, writes = found
     # an output's row may hold values between passes: those are read while they are in cache

@@ -10,7 +10,7 @@ from tests.compiler.lower.nests_of_calls import nests_of
 
 import ingot.core as mx
 import ingot.nn as nn
-from ingot.compiler.forms.nest.data import Prefetch
+from ingot.compiler.forms.nest.data import Prefetch, Store
 from ingot.compiler.forms.nest.traversal import statements
 
 
@@ -67,13 +67,27 @@ def test_batches_of_rows_and_stacks() -> None:
     require_same(lambda x, y, c, d: (x @ y) * c + d, x, y, c, d)
 
 
-def test_what_epilogues_read_is_fetched_ahead() -> None:
+def test_what_epilogues_read_and_write_is_fetched_ahead() -> None:
     x, w, b, r = arrays((200, 100), (100, 150), (150,), (200, 150))
     (nest,) = nests_of(lambda x, w, b, r: x @ w + b + r, x, w, b, r)
     for region in nest.parallel:  # whole tiles, and those of the last columns
-        fetched = {x.buffer for x in statements(region.body) if isinstance(x, Prefetch)}
-        # the residual; a bias is in L1 anyway
-        assert [len(buffer.shape) for buffer in fetched] == [2]
+        found = list(statements(region.body))
+        fetched = {x.buffer for x in found if isinstance(x, Prefetch)}
+        written = {x.buffer for x in found if isinstance(x, Store)} & set(nest.buffers)
+        # the result and the residual; a bias is in L1 anyway
+        assert len(fetched & written) == 1
+        assert [len(buffer.shape) for buffer in fetched] == [2, 2]
+
+
+def test_results_without_epilogue_are_fetched_ahead() -> None:
+    (nest,) = nests_of(lambda x, w: x @ w, *arrays((200, 100), (100, 150)))
+    for region in nest.parallel:
+        found = list(statements(region.body))
+        fetched = [x for x in found if isinstance(x, Prefetch)]
+        written = [x for x in found if isinstance(x, Store)]
+        assert {x.buffer for x in fetched} == {x.buffer for x in written}
+        # a cache line is one vector, or two of half the width
+        assert 2 * len(fetched) >= len(written)
 
 
 def test_gradients_of_layers() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Sequence
 
 from ingot.compiler.forms.affine import Affine, Extent, Index, affine
 from ingot.compiler.forms.nest.data import Buffer, Constant, Repeated, Value
-from ingot.compiler.forms.nests import Kernel
+from ingot.compiler.forms.nests import Area, Kernel
 from ingot.compiler.forms.schedule import Group, without_ones
 from ingot.compiler.forms.size import Number, is_symbolic, largest
 from ingot.compiler.forms.tape import Step
@@ -84,7 +84,8 @@ class ProductBuilder(GroupBuilder):
     ) -> None:
         self.numbers = numbers_of(product.stack, (product.m, product.n, product.k))
         self.product = product
-        self.step = product.result.step
+        step = product.result.step
+        self.step = step if isinstance(step, Step) else None
         # keep rows, columns and the axes of the stack as separate axes of the domain
         axes = range(len(epilogue.domain))
         super().__init__(epilogue, strides_of, axes if product.stack else axes[-1:])
@@ -101,7 +102,7 @@ class ProductBuilder(GroupBuilder):
         if left is None:
             self.left = self.operand(product.left, "a")
         else:
-            self.left = left.rows_buffer(self, self.argument(None), self.numbers)
+            self.left = left.rows_buffer(self, self.argument(left.area), self.numbers)
         # partial sums of chunks go to scratch memory and have no epilogue
         self.scratch = self.operand(product.result, "c") if self.step is None else None
         self.m = affine(self.numbers("a.rows", product.m))
@@ -129,8 +130,8 @@ class ProductBuilder(GroupBuilder):
         found = self.buffer(name, operand.dtype, shape, strides, argument, offset, operand.step)
         return Memory(found, axes)
 
-    def argument(self, step: Step | None) -> int:
-        """The position of the argument for the memory of a value, or for scratch memory (None)."""
+    def argument(self, step: Step | Area | None) -> int:
+        """The position of the argument for the memory of a value, or for scratch memory."""
         if step not in self.operands:
             self.operands.append(step)
         return self.operands.index(step)

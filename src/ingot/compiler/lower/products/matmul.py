@@ -21,7 +21,7 @@ from collections.abc import Collection
 from ingot._native import Dtype
 from ingot.compiler.forms.affine import Affine, Index, affine
 from ingot.compiler.forms.nest.data import Value
-from ingot.compiler.forms.nests import Kernel
+from ingot.compiler.forms.nests import Area, Kernel
 from ingot.compiler.forms.schedule import Group
 from ingot.compiler.forms.size import Number, is_symbolic
 from ingot.compiler.forms.tape import Step
@@ -103,14 +103,12 @@ def lower_matmul(
     scratch = Scratch()
     if chunks is None:
         last = _few_columns if _has_few_columns(product) else _last_kernel
-        scratch.kernels.append(last(product, group, strides_of, scratch))
-        return Lowered(scratch.kernels, scratch.nbytes)
-    scratch.nbytes = chunks.nbytes
+        return scratch.lowered(last(product, group, strides_of, scratch))
+    scratch.nbytes[None] = chunks.nbytes
     alone = Group("fused", [])
     for part in chunks.products:
         scratch.kernels.append(_last_kernel(part, alone, strides_of, scratch))
-    scratch.kernels.append(add_chunks(chunks, product, group, strides_of))
-    return Lowered(scratch.kernels, scratch.nbytes)
+    return scratch.lowered(add_chunks(chunks, product, group, strides_of))
 
 
 def why_no_nest(step: Step) -> str:
@@ -140,7 +138,8 @@ def _last_kernel(product: Product, group: Group, strides_of: Strides, scratch: S
         return streams(product, group, strides_of)
     if product.right.row_stride == size and _takes_dots(product):
         if not _is_along_k(product.left):
-            product = product._replace(left=scratch.converted(product.left, product.left.dtype))
+            left = scratch.converted(product.left, product.left.dtype, Area.LEFT)
+            product = product._replace(left=left)
         return dots(product, _multiplies_pairs(product), group, strides_of)
     if _is_transposed(product):
         product = product.transposed()
@@ -197,47 +196,55 @@ def _few_columns(product: Product, group: Group, strides_of: Strides, scratch: S
     product = product.transposed()
     left = product.left
     if left.column_stride != left.dtype.size:
-        product = product._replace(left=scratch.converted(left, left.dtype))
+        product = product._replace(left=scratch.converted(left, left.dtype, Area.LEFT))
     return dots(product, _multiplies_pairs(product), group, strides_of)
 
 
 class Scratch:
-    """The kernels that prepare operands in scratch memory, and its size."""
+    """The kernels that prepare operands in scratch memory, and its size: the left operand has its
+    own.
+    """
 
     def __init__(self) -> None:
         self.kernels: list[Kernel] = []
-        self.nbytes: Number = 0
+        self.nbytes: dict[Area | None, Number] = {None: 0, Area.LEFT: 0}
 
-    def take(self, nbytes: Number, kernel: Kernel) -> None:
+    def take(self, nbytes: Number, kernel: Kernel, area: Area | None = None) -> None:
         """Adds a kernel and the `nbytes` of scratch memory that it fills."""
         self.kernels.append(kernel)
-        self.nbytes += -(-nbytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+        self.nbytes[area] += -(-nbytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
 
-    def converted(self, source: Matrices, dtype: Dtype) -> Matrices:
+    def lowered(self, *last: Kernel) -> Lowered:
+        """All kernels."""
+        return Lowered([*self.kernels, *last], self.nbytes[None], self.nbytes[Area.LEFT])
+
+    def converted(self, source: Matrices, dtype: Dtype, area: Area | None = None) -> Matrices:
         """Matrices converted to another dtype."""
-        found = source.converted(dtype, self.nbytes)
-        self.take(found.nbytes, convert(source, found))
+        found = source.converted(dtype, self.nbytes[area], area)
+        self.take(found.nbytes, convert(source, found), area)
         return found
 
-    def padded(self, source: Matrices) -> Matrices:
+    def padded(self, source: Matrices, area: Area | None = None) -> Matrices:
         """A copy with contiguous rows of an even number of elements."""
-        found = source.padded(self.nbytes)
-        self.take(found.nbytes, pad(source, found))
+        found = source.padded(self.nbytes[area], area)
+        self.take(found.nbytes, pad(source, found), area)
         return found
 
-    def panels(self, source: Matrices, tile: TileShape) -> Panels:
+    def panels(self, source: Matrices, tile: TileShape, area: Area | None = None) -> Panels:
         """Matrices packed into panels."""
-        found = Panels(source, tile, self.nbytes)
-        self.take(found.nbytes, pack_panels(found))
+        found = Panels(source, tile, self.nbytes[area], area)
+        self.take(found.nbytes, pack_panels(found), area)
         return found
 
-    def panels_of_pairs(self, source: Matrices, tile: TileShape) -> Panels:
+    def panels_of_pairs(
+        self, source: Matrices, tile: TileShape, area: Area | None = None
+    ) -> Panels:
         """Matrices with contiguous rows packed into panels of pairs: of two elements, one below the
         other.
         """
         words = source._replace(dtype=uint32, rows=made_even(source.rows) // 2)
-        found = Panels(words, tile, self.nbytes)
-        self.take(found.nbytes, pack_pairs(source, found))
+        found = Panels(words, tile, self.nbytes[area], area)
+        self.take(found.nbytes, pack_pairs(source, found), area)
         return found
 
 
@@ -252,7 +259,7 @@ def _wide(product: Product, group: Group, strides_of: Strides, scratch: Scratch)
         tile = wide_shape(product.dtype, product.n, product.m)
     left = None
     if _is_packed(product, tile):
-        left = scratch.panels(product.left.transposed(), _of_rows(tile))
+        left = scratch.panels(product.left.transposed(), _of_rows(tile), Area.LEFT)
     if as_it_lies:
         return (_rows if is_in_l2 else strips)(product, tile, group, strides_of, left)
     return multiply_panels(product, scratch.panels(right, tile), group, strides_of, left)
@@ -317,7 +324,7 @@ def _halves(product: Product, group: Group, strides_of: Strides, scratch: Scratc
         return build(product, tile, group, strides_of)
     if in_pairs:
         return _pairs(product, group, strides_of, scratch)
-    left = scratch.converted(product.left, product.dtype)
+    left = scratch.converted(product.left, product.dtype, Area.LEFT)
     right = scratch.converted(product.right, product.dtype)
     wide = product._replace(left=left, right=right)
     return _wide(wide, group, strides_of, scratch)
@@ -334,14 +341,14 @@ def _pairs(product: Product, group: Group, strides_of: Strides, scratch: Scratch
     left, size = product.left, product.left.dtype.size
     packed = ends = None
     if left.row_stride == size and left.column_stride != size:
-        packed = scratch.panels_of_pairs(left.transposed(), _of_rows(tile))
+        packed = scratch.panels_of_pairs(left.transposed(), _of_rows(tile), Area.LEFT)
         words = packed.source.transposed()
     elif found := left.in_pairs():
         words = found
     elif _is_along_k(left) and not is_symbolic(left.columns) and left.columns < 2 * SUM_BLOCK:
         words, ends = left.pairs(), left
     else:
-        words = scratch.padded(left).pairs()
+        words = scratch.padded(left, Area.LEFT).pairs()
     right = product.right
     if right.column_stride == size:
         panels = scratch.panels_of_pairs(right, tile)
@@ -367,7 +374,7 @@ def multiply_panels(
     builder = ProductBuilder("panels", product, panels.tile, group, strides_of, left)
     if ends is not None:
         builder.unpaired = builder.operand(ends._replace(dtype=uint16), "ends")
-    right = panels.buffer(builder, builder.argument(None), builder.numbers)
+    right = panels.buffer(builder, builder.argument(panels.area), builder.numbers)
 
     def body(stack: list[Affine], row: Affine, panel: Affine, first: Affine) -> None:
         lanes = builder.tile.lanes

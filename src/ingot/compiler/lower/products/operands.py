@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ingot._native import Dtype
 from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Buffer
+from ingot.compiler.forms.nests import Area
 from ingot.compiler.forms.size import Number
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.products.numbers import Numbers
@@ -44,7 +45,7 @@ def made_even(length: Number) -> Number:
 class Matrices(NamedTuple):
     """A stack of matrices: the memory of a value, or scratch memory from an offset on."""
 
-    step: Step | None
+    step: Step | Area | None
     dtype: Dtype
     stack: tuple[Number, ...]
     rows: Number
@@ -86,7 +87,8 @@ class Matrices(NamedTuple):
             numbers.stride(f"{name}.column", self.column_stride, size),
         ]
         offset = numbers(f"{name}.offset", self.offset) if self.offset else 0
-        return builder.buffer(name, self.dtype, shape, strides, argument, offset, self.step)
+        step = self.step if isinstance(self.step, Step) else None
+        return builder.buffer(name, self.dtype, shape, strides, argument, offset, step)
 
     def transposed(self) -> Matrices:
         """The transposed matrices, in the same memory."""
@@ -106,16 +108,16 @@ class Matrices(NamedTuple):
         strides = (*self.strides[:-1], 2 * self.dtype.size)
         return self._replace(dtype=uint32, columns=self.columns // 2, strides=strides)
 
-    def padded(self, offset: Number) -> Matrices:
+    def padded(self, offset: Number, area: Area | None = None) -> Matrices:
         """A contiguous copy in scratch memory whose rows have an even number of elements."""
         columns = made_even(self.columns)
         strides = contiguous((*self.stack, self.rows, columns), self.dtype.size)
-        return self._replace(step=None, columns=columns, strides=strides, offset=offset)
+        return self._replace(step=area, columns=columns, strides=strides, offset=offset)
 
-    def converted(self, dtype: Dtype, offset: Number) -> Matrices:
+    def converted(self, dtype: Dtype, offset: Number, area: Area | None = None) -> Matrices:
         """A contiguous copy in scratch memory with another dtype."""
         strides = contiguous((*self.stack, self.rows, self.columns), dtype.size)
-        return self._replace(step=None, dtype=dtype, strides=strides, offset=offset)
+        return self._replace(step=area, dtype=dtype, strides=strides, offset=offset)
 
 
 class Product(NamedTuple):

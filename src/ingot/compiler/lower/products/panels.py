@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ingot.compiler.forms.affine import Affine, Extent, affine
 from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Buffer, Constant, CopyBlock, Repeated, Value
-from ingot.compiler.forms.nests import Kernel
+from ingot.compiler.forms.nests import Area, Kernel
 from ingot.compiler.forms.size import Number
 from ingot.compiler.lower.kernel import kernel_of
 from ingot.compiler.lower.products.numbers import Numbers, code_key, numbers_of
@@ -28,10 +28,13 @@ __all__ = ["Panels", "convert", "pack_pairs", "pack_panels", "pad"]
 class Panels:
     """Matrices packed in scratch memory, from an offset on."""
 
-    def __init__(self, source: Matrices, tile: TileShape, offset: Number) -> None:
+    def __init__(
+        self, source: Matrices, tile: TileShape, offset: Number, area: Area | None = None
+    ) -> None:
         self.source = source
         self.tile = tile
         self.offset = offset
+        self.area = area
         self.count = -(-source.columns // tile.columns)
 
     @property
@@ -90,7 +93,8 @@ def pack_panels(panels: Panels) -> Kernel:
     builder = NestBuilder()
     numbers = numbers_of(source.stack, (source.rows, source.columns, source.columns))
     operand = source.buffer(builder, "b", 0, numbers)
-    target = panels.buffer(builder, 1 if source.step is not None else 0, numbers)
+    operands = tuple(dict.fromkeys((source.step, panels.area)))
+    target = panels.buffer(builder, len(operands) - 1, numbers)
     blocks = -(-source.rows // PACKED_ROWS)
     is_adjacent = source.column_stride == source.dtype.size
     # narrow panels share cache lines, so some of them are filled row by row
@@ -115,7 +119,6 @@ def pack_panels(panels: Panels) -> Kernel:
             _copy_elements(builder, operand, target, at, panel, rows, tile)
         else:
             _transpose(builder, operand, target, at, panel, rows, tile, n)
-    operands = (None,) if source.step is None else (source.step, None)
     key = code_key(builder, numbers, "pack", tile, together)
     return kernel_of(builder.nest, operands, key)
 
@@ -204,7 +207,8 @@ def pack_pairs(source: Matrices, panels: Panels) -> Kernel:
     builder, numbers = NestBuilder(), Numbers()
     bits = source._replace(dtype=uint16)
     operand = bits.buffer(builder, "b", 0, numbers)
-    target = panels.buffer(builder, 1 if source.step is not None else 0, numbers)
+    operands = tuple(dict.fromkeys((source.step, panels.area)))
+    target = panels.buffer(builder, len(operands) - 1, numbers)
     blocks = -(-panels.source.rows // PACKED_ROWS)
     lengths = [numbers(f"s{axis}", length) for axis, length in enumerate(source.stack)]
     lengths += [numbers("panels", panels.count), numbers("blocks", blocks)]
@@ -241,7 +245,6 @@ def pack_pairs(source: Matrices, panels: Panels) -> Kernel:
                 word = words.bitwise_or(low, above)
                 builder.store(word, target, (*at, affine(panel), affine(row), place))
     key = code_key(builder, numbers, "pack pairs", tile, bool(is_odd))
-    operands = (None,) if source.step is None else (source.step, None)
     return kernel_of(builder.nest, operands, key)
 
 
@@ -263,7 +266,7 @@ def pad(source: Matrices, target: Matrices) -> Kernel:
         if is_odd:
             builder.store(Constant(uint16, 0), written, (*row, affine(columns)))
     key = code_key(builder, numbers, "pad", bool(is_odd))
-    return kernel_of(builder.nest, (source.step, None), key)
+    return kernel_of(builder.nest, (source.step, target.step), key)
 
 
 def convert(source: Matrices, target: Matrices) -> Kernel:
@@ -279,4 +282,6 @@ def convert(source: Matrices, target: Matrices) -> Kernel:
     ):
         at = [affine(index) for index in (*indices, column)]
         builder.store(builder.words.cast(builder.load(read, at), target.dtype), written, at)
-    return kernel_of(builder.nest, (source.step, None), code_key(builder, numbers, "convert"))
+    return kernel_of(
+        builder.nest, (source.step, target.step), code_key(builder, numbers, "convert")
+    )

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from ingot.compiler.forms.affine import Affine, Extent, affine
 from ingot.compiler.forms.nest.build import NestBuilder, repeated
 from ingot.compiler.forms.nest.data import Buffer, CopyBlock, Value
-from ingot.compiler.forms.nests import Kernel
+from ingot.compiler.forms.nests import Area, Kernel
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Lowered, kernel_of
 from ingot.compiler.lower.products.builder import epilogue_of
@@ -43,17 +43,16 @@ def lower_quantized_panels(step: Step, scheme: Scheme, strides_of: Strides) -> L
         return None
     scratch = Scratch()
     if left.dtype is not float32:
-        left = scratch.converted(left, float32)
+        left = scratch.converted(left, float32, Area.LEFT)
     unpacking = _Unpacking(step, scheme, strides_of)
     right = unpacking.matrix
     tile = tile_shape(float32, columns, left.rows)
-    panels = Panels(right, tile, scratch.nbytes)
+    panels = Panels(right, tile, scratch.nbytes[None])
     scratch.take(panels.nbytes, unpacking.kernel(panels))
     strides = contiguous((left.rows, columns), step.dtype.size)
     result = Matrices(step, step.dtype, (), left.rows, columns, strides)
     product = Product(left, right, result, float32)
-    last = multiply_panels(product, panels, epilogue_of(step), strides_of)
-    return Lowered([*scratch.kernels, last], scratch.nbytes)
+    return scratch.lowered(multiply_panels(product, panels, epilogue_of(step), strides_of))
 
 
 def _rows_of(x: Step, strides: tuple[int, ...]) -> Matrices | None:
