@@ -49,6 +49,8 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
     print_blob=True,
 )
+# On emulated processors, which are slow: build_support/wheels/emulated_tests.py.
+settings.register_profile("few", parent=settings.get_profile("ci"), max_examples=8)
 settings.load_profile(os.environ.get("INGOT_HYPOTHESIS", "ci"))
 
 

@@ -7,10 +7,11 @@ In: Debian's Python for arm64 and qemu-user, both unpacked below build/interpret
 for each batch of test files, and how many tests passed.
 
 One emulated core is some twenty times as slow as a real one. So LLVM compiles kernels for the
-emulated processor outside of the emulation (`cross_compiler.py`), except in the first batch, and of
-the parameter sets of a test function one is run, which `--seed` chooses. The first batches run
-twice: with the vectors of NEON, and with those of SVE. Left out are folders that need a browser,
-MPI or real models, and the longest campaigns.
+emulated processor outside of the emulation (`cross_compiler.py`), except in the tests of what calls
+it; of the parameter sets of a test function one is run, which `--seed` chooses, and of the examples
+of hypothesis a few. What differs between processors runs twice: with the vectors of NEON, and with
+those of SVE. Left out are folders that need a browser, MPI or real models, and the longest
+campaigns. A process that crashes or hangs costs the file it was at; another goes on with the rest.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parent))
@@ -45,7 +46,10 @@ DEPENDENCIES = """
 NEON = "max,pauth=off,sve=off"
 SVE = "max,pauth=off,sve-default-vector-length=32"
 # Where LLVM is emulated too: what loads and calls it.
-WITH_LLVM = ["tests/compiler/machine"]
+WITH_LLVM = """
+    tests/compiler/machine/test_jit.py tests/compiler/machine/test_llvm_library.py
+    tests/compiler/machine/test_object_file.py tests/compiler/machine/test_kernels.py
+""".split()
 # What differs between processors comes first: machine code, the math library, products.
 FIRST = """
     tests/compiler/machine tests/compiler/llvm tests/ops/products tests/compiler/lower/products
@@ -59,7 +63,8 @@ LEFT_OUT = re.compile(
     "tests/(distributed|language_models|examples|cli|fuzz|array_api|support|search|programs"
     "|explain/page|benchmarks|compiler/llvm/agreement|compiler/goldens|oracle/(cases|harness|walk))/"
 )
-FILES_IN_A_BATCH = 12  # importing what tests need takes a quarter of a minute
+# Importing what tests need takes a quarter of a minute.
+FILES_IN_A_BATCH = 48
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,9 @@ class Batch:
 
 @dataclass
 class Result:
-    """What became of a batch: lines of the form `passed 0.31 tests/...::test_some[1]`."""
+    """What became of a batch: lines of the form `passed 0.31 tests/...::test_some[1]`, and
+    `covered 4.20 tests/...` for a file that is done.
+    """
 
     batch: Batch
     lines: list[str]
@@ -85,7 +92,23 @@ class Result:
         """How many tests passed, failed, ..."""
         found = Counter(line.partition(" ")[0] for line in self.lines)
         found["failed"] += bool(self.problem)
+        del found["covered"]
         return found
+
+    def covered(self) -> list[str]:
+        """The files that are done, in order."""
+        lines = (line.split(" ", 2) for line in self.lines)
+        return [file for word, _, file in lines if word == "covered"]
+
+    def rest(self) -> Batch | None:
+        """What is left to another process, if this one crashed or hung: the files after that at
+        which it did.
+        """
+        done = set(self.covered())
+        left = [file for file in self.batch.files if file not in done][1:]
+        if not self.problem or not left:
+            return None
+        return replace(self.batch, name=f"{self.batch.name}, the rest", files=left)
 
     def text(self) -> str:
         """A line about it, and one for each failure."""
@@ -101,31 +124,57 @@ def main() -> int:
     options = arguments()
     python = emulated_python(build=not options.no_build)
     started = time.monotonic()
+    deadline = time.time() + options.seconds
     batches = batches_of(options.folders)
     total: Counter[str] = Counter()
-    covered: set[str] = set()
+    covered: Counter[str] = Counter()
     with ExitStack() as stack:
         sockets = {name: stack.enter_context(compiling(python, name)) for name in (NEON, SVE)}
 
-        def ran(batch: Batch) -> Result | None:
-            if time.monotonic() - started > options.seconds:
-                return None
-            variables = {"INGOT_SAMPLE": str(options.sample), "INGOT_SEED": str(options.seed)}
+        def ran(batch: Batch) -> Result:
+            variables = {
+                "INGOT_SAMPLE": str(options.sample),
+                "INGOT_SEED": str(options.seed),
+                "INGOT_HYPOTHESIS": "few",
+                "INGOT_DEADLINE": str(deadline),
+            }
             if not batch.emulates_llvm:
                 variables["INGOT_TEST_COMPILER"] = sockets[batch.processor]
             return tested(python, batch, variables, options.patience)
 
-        pool = stack.enter_context(ThreadPoolExecutor(options.workers))
-        for result in filter(None, pool.map(ran, batches)):
+        for result in results(batches, ran, options.workers, deadline):
             print(result.text(), flush=True)
             total.update(result.counts())
-            covered.update(result.batch.files)
-    files = {file for batch in batches for file in batch.files}
+            covered.update(result.covered())
+    wanted = Counter(file for batch in batches for file in batch.files)
+    done = sum(covered[file] >= times for file, times in wanted.items())
     print(
         f"ingot: make test-arm: {told(total)} in {time.monotonic() - started:.0f} s, "
-        f"in {len(covered)} of {len(files)} test files"
+        f"in {done} of {len(wanted)} test files"
     )
     return 1 if total["failed"] else 0
+
+
+def results(
+    batches: list[Batch], ran: Callable[[Batch], Result], workers: int, deadline: float
+) -> Iterator[Result]:
+    """The results of batches as they end, with those of the processes that went on with the rest of
+    one that crashed. After the deadline none begins.
+    """
+    waiting = batches[::-1]
+    with ThreadPoolExecutor(workers) as pool:
+        running: set[Future[Result]] = set()
+        while running or waiting:
+            while waiting and len(running) < workers:
+                batch = waiting.pop()
+                if time.time() < deadline:
+                    running.add(pool.submit(ran, batch))
+            ended, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in ended:
+                result = future.result()
+                yield result
+                if (rest := result.rest()) is not None:
+                    waiting.append(rest)
 
 
 def arguments() -> argparse.Namespace:
@@ -162,10 +211,7 @@ def batches_of(asked: list[str]) -> list[Batch]:
     kept = [file for file in kept if file not in with_llvm]
     first = [file for folder in FIRST for file in kept if is_below(file, [folder])]
     return [
-        *(
-            Batch(f"with emulated LLVM {number}", [file], emulates_llvm=True)
-            for number, file in enumerate(with_llvm, 1)
-        ),
+        Batch("NEON with emulated LLVM", with_llvm, emulates_llvm=True),
         *split("SVE", [file for file in first if is_below(file, WITH_SVE)], SVE),
         *split("NEON", list(dict.fromkeys([*first, *kept])), NEON),
     ]
@@ -255,6 +301,7 @@ def tested(python: Path, batch: Batch, variables: dict[str, str], patience: floa
     environment = {**variables_of(batch.processor), **variables, "INGOT_RECORD": str(record)}
     environment["PYTHONPATH"] += f":{Path(__file__).resolve().parent}"
     command = [str(python), "-u", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "sampled"]
+    command += ["--continue-on-collection-errors"]
     with log.open("w") as file:
         process = subprocess.Popen(
             [*command, "--tb=short", *batch.files],
@@ -269,7 +316,9 @@ def tested(python: Path, batch: Batch, variables: dict[str, str], patience: floa
             if time.time() - record.stat().st_mtime > patience:
                 process.kill()
                 problem = f"no test ended in {patience:.0f} s, see {log}"
-    if not problem and process.returncode not in (0, 1, 5):  # passed, failed, no tests
+    stopped = time.time() > float(variables["INGOT_DEADLINE"])
+    # Passed, failed, no tests; 2 where it was interrupted.
+    if not problem and process.returncode not in (0, 1, 5, *[2] * stopped):
         problem = f"pytest ended with {process.returncode}, see {log}"
     return Result(batch, record.read_text().splitlines(), problem, time.monotonic() - begun)
 

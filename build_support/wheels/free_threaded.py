@@ -2,11 +2,11 @@
 
     python build_support/wheels/free_threaded.py [--sanitize] [--seconds 60] [tests/native ...]
 
-In: CPython's sources from Debian's packages, because no package source has the interpreter itself,
-and wheels of what ingot depends on. Both are built and installed below build/interpreters. Out:
-whether the tests pass, whether eight threads that share everything find a wrong result, and how
-many calls a second one and two threads make. With --sanitize, interpreter and extension are built
-with ThreadSanitizer, and the campaigns run instead of the tests.
+In: CPython's sources from the packages of Debian or Ubuntu, because neither has the interpreter
+itself, and wheels of what ingot depends on. Both are built and installed below build/interpreters.
+Out: whether the tests pass, whether eight threads that share everything find a wrong result, and
+how many calls a second one and two threads make. With --sanitize, interpreter and extension are
+built with ThreadSanitizer, and the campaigns run instead of the tests.
 """
 
 from __future__ import annotations
@@ -23,11 +23,24 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parent))
 
-from interpreters import DEBIAN_NAMES, FOLDER, PROJECT, PackagesMissingError, configured, run
+from interpreters import (
+    DEBIAN_NAMES,
+    FOLDER,
+    PROJECT,
+    PackagesMissingError,
+    configured,
+    debian_source,
+    run,
+    unpack,
+)
 
 WORK = PROJECT / "build" / "free-threaded"
-# Version -> the release of Debian that has its sources; the first that can be had is built.
-SUITES = {"3.14": "forky", "3.13": "trixie"}
+# Version -> releases that have its sources; the first that can be had is built. A release that is
+# still being made lists sources that its mirrors have replaced already.
+SUITES = {"3.14": ["forky", "resolute", "questing"], "3.13": ["trixie"]}
+# Those of Ubuntu; Debian's package of its keys says whether what comes from there is Ubuntu's.
+UBUNTU = {"resolute", "questing"}
+UBUNTU_ARCHIVE = "http://archive.ubuntu.com/ubuntu"
 PACKAGES = """
     numpy scipy ml_dtypes threadpoolctl opt_einsum setuptools pytest hypothesis mpmath rich
 """.split()
@@ -128,17 +141,43 @@ class Interpreter:
 
 
 def fetched_source(version: str) -> Path:
-    """The archive with CPython's sources, of Debian's source package."""
-    suite = SUITES[version]
+    """The archive with CPython's sources, of the first release that has it."""
+    reasons = []
+    for suite in SUITES[version]:
+        try:
+            return fetched_from(suite, version)
+        except PackagesMissingError as error:
+            lines = str(error).splitlines()
+            reasons.append(next((line for line in lines if line.startswith("E:")), lines[0]))
+    raise PackagesMissingError("\n".join(reasons))
+
+
+def fetched_from(suite: str, version: str) -> Path:
+    """The archive of a release's source package, unless an earlier run fetched it."""
     state = FOLDER / "apt" / f"{suite}-sources"
     archives = state / "archives"
     archives.mkdir(parents=True, exist_ok=True)
     pattern = f"python{version}_*.orig.tar.xz"
     if not list(archives.glob(pattern)):
-        options = configured(state, suite, DEBIAN_NAMES[platform.machine()], kind="deb-src")
+        source = ubuntu_source(suite) if suite in UBUNTU else debian_source(suite, "deb-src")
+        options = configured(state, source, DEBIAN_NAMES[platform.machine()])
         run("apt-get", *options, "--quiet", "update")
-        run("apt-get", *options, "--download-only", "source", f"python{version}", cwd=archives)
+        wanted = ["--download-only", "--tar-only", "source", f"python{version}"]
+        run("apt-get", *options, *wanted, cwd=archives)
     return max(archives.glob(pattern))
+
+
+def ubuntu_source(suite: str) -> str:
+    """Ubuntu's packages of sources, with the keys that Debian distributes."""
+    folder = FOLDER / "ubuntu-keyring"
+    key = folder / "usr" / "share" / "keyrings" / "ubuntu-archive-keyring.gpg"
+    if not key.exists():
+        host = DEBIAN_NAMES[platform.machine()]
+        unpack(["ubuntu-keyring"], "trixie", host, folder, dependencies=False)
+    return (
+        f"Types: deb-src\nURIs: {UBUNTU_ARCHIVE}\nSuites: {suite}\nComponents: main universe\n"
+        f"Signed-By: {key}\n"
+    )
 
 
 def found_interpreter(sanitized: bool) -> Interpreter:
@@ -149,8 +188,7 @@ def found_interpreter(sanitized: bool) -> Interpreter:
         try:
             candidate.make()
         except PackagesMissingError as error:
-            lines = str(error).splitlines()
-            reasons.append(next((line for line in lines if line.startswith("E:")), lines[0]))
+            reasons.append(str(error).splitlines()[0])
             say(f"no CPython {version} without a GIL: {reasons[-1]}")
         else:
             return candidate

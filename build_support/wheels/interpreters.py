@@ -67,7 +67,7 @@ class Target:
         if not marker.exists():
             _make_root(folder)
             packages = [f"python{self.version}", f"libpython{self.version}-dev", *LIBRARIES]
-            _unpack(packages, SUITES[self.version], DEBIAN_NAMES[self.machine], folder)
+            unpack(packages, SUITES[self.version], DEBIAN_NAMES[self.machine], folder)
             marker.touch()
         return folder
 
@@ -106,16 +106,16 @@ def _emulator(machine: str) -> Path:
     if not program.exists():
         _make_root(folder)
         host = DEBIAN_NAMES[platform.machine()]
-        _unpack([EMULATOR], EMULATOR_SUITE, host, folder, dependencies=False)
+        unpack([EMULATOR], EMULATOR_SUITE, host, folder, dependencies=False)
     return program
 
 
-def _unpack(
+def unpack(
     packages: list[str], suite: str, architecture: str, root: Path, *, dependencies: bool = True
 ) -> None:
     """Downloads packages, by default with all that they depend on, and unpacks them."""
     state = FOLDER / "apt" / f"{suite}-{architecture}"
-    options = configured(state, suite, architecture)
+    options = configured(state, debian_source(suite), architecture)
     run("apt-get", *options, "--quiet", "update")
     archives = state / "cache" / "archives"
     for archive in archives.glob("*.deb"):
@@ -128,15 +128,15 @@ def _unpack(
         run("dpkg-deb", "--extract", str(archive), str(root))
 
 
-def configured(state: Path, suite: str, architecture: str, kind: str = "deb") -> list[str]:
-    """Options for apt with a state of its own, in which no package is installed; `kind` is deb-src
-    for packages of sources.
+def configured(state: Path, source: str, architecture: str) -> list[str]:
+    """Options for apt with one package source, and a state of its own in which no package is
+    installed.
     """
     for folder in ("state/lists/partial", "cache/archives/partial"):
         (state / folder).mkdir(parents=True, exist_ok=True)
     (state / "status").touch()
-    sources = state / "debian.sources"
-    sources.write_text(_sources(suite, kind))
+    sources = state / "suite.sources"
+    sources.write_text(source)
     settings = {
         "Dir::Etc::sourcelist": sources,
         "Dir::Etc::sourceparts": "-",
@@ -152,8 +152,10 @@ def configured(state: Path, suite: str, architecture: str, kind: str = "deb") ->
     return [part for name, value in settings.items() for part in ("-o", f"{name}={value}")]
 
 
-def _sources(suite: str, kind: str) -> str:
-    """The machine's source of Debian's packages, for another release."""
+def debian_source(suite: str, kind: str = "deb") -> str:
+    """The machine's source of Debian's packages, for another release; `kind` is deb-src for
+    packages of sources.
+    """
     configured = sorted(Path("/etc/apt/sources.list.d").glob("*.sources"))
     for path in configured:
         uri = re.search(r"^URIs: (\S+/debian/?)$", path.read_text(), re.MULTILINE)

@@ -44,7 +44,9 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name not in _ORIGINS:
-        raise AttributeError(f"module 'ingot' has no attribute {name!r}", name=name)
+        if name.startswith("_"):  # what Python and its tools look for
+            raise AttributeError(f"module 'ingot' has no attribute {name!r}", name=name)
+        raise importlib.import_module("ingot.graph.reporting.foreign").whole_package_error(name)
     module, _, attribute = _ORIGINS[name].partition(":")
     found = importlib.import_module(module)
     value = getattr(found, attribute) if attribute else found

@@ -1,6 +1,7 @@
 """mlx.core.linalg: systems of linear equations, decompositions of matrices, norms."""
 
 from ingot.graph.boundary import check_functions as _check_functions
+from ingot.graph.reporting.foreign import name_missing as _name_missing
 from ingot.ops.linalg.decompositions import cholesky, lu, lu_factor, qr
 from ingot.ops.linalg.eigenvalues import eig, eigh, eigvals, eigvalsh
 from ingot.ops.linalg.linear_systems import (
@@ -38,3 +39,4 @@ __all__ = [
 ]
 
 _check_functions(globals(), __all__, "linalg.")
+_name_missing(globals())

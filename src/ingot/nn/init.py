@@ -8,6 +8,7 @@ from typing import Literal
 
 import ingot.core as mx
 from ingot.graph.boundary import check_function
+from ingot.graph.reporting.foreign import name_missing
 
 __all__ = [
     "constant",
@@ -227,3 +228,6 @@ def orthogonal(gain: float = 1.0, dtype: mx.Dtype = mx.float32) -> Initializer:
         return (q[:rows, :columns] * gain).astype(dtype)
 
     return check_function(initializer, "init.orthogonal", converts=True)
+
+
+name_missing(globals())

@@ -7,6 +7,7 @@ from typing import Literal
 
 import ingot.core as mx
 from ingot.graph.boundary import Size
+from ingot.graph.reporting.foreign import name_missing
 from ingot.graph.shape import normalize_axis
 
 __all__ = [
@@ -362,3 +363,6 @@ def margin_ranking_loss(
     """
     _check_same_shape("margin_ranking_loss", inputs1=inputs1, inputs2=inputs2, targets=targets)
     return _reduce(mx.maximum(0, -targets * (inputs1 - inputs2) + margin), reduction)
+
+
+name_missing(globals())

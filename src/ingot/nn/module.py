@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import ingot.core as mx
 from ingot._native import item_as_attribute
+from ingot.graph.boundary import at_boundary
 from ingot.graph.errors import type_name
 from ingot.graph.reporting.hints import MODULE, add_hints, raise_not_callable
 from ingot.nn.module_html import module_html
@@ -96,6 +97,14 @@ class Module(dict[str, Any]):
             super().__delattr__(key)
         else:
             del self[key]
+
+    def __missing__(self, key: Any) -> Any:
+        """Called if there is no such item; numbers are meant for a list of layers."""
+        if not isinstance(key, int):
+            raise KeyError(key)
+        lists = [name for name, value in self.items() if isinstance(value, (list, tuple))]
+        hint = f": use model.{lists[0]}[{key}]" if lists else ""
+        raise KeyError(f"[{type(self).__name__}] a module has its items by name, not {key}{hint}.")
 
     # Printing
 
@@ -433,3 +442,5 @@ def _own_parameter_names(module: Module) -> list[str]:
 
 
 add_hints(Module, MODULE)
+# Layers without parameters of their own name themselves in errors, too: `nn.ReLU(inplace=True)`.
+setattr(Module, "__init__", at_boundary(Module.__init__, "__init__"))  # noqa: B010

@@ -1,5 +1,6 @@
 """Names of modules of other libraries: the error says what the name is here."""
 
+import importlib
 import re
 import subprocess
 import sys
@@ -13,14 +14,9 @@ import ingot
 import ingot.core as mx
 import ingot.nn as nn
 import ingot.optimizers as optim
-from ingot.graph.reporting.foreign import CORE, HINTS, NN, OPTIMIZERS, RANDOM
+from ingot.graph.reporting.foreign import CORE, HINTS, NN, RANDOM
 
-MODULES: list[tuple[ModuleType, dict[str, str]]] = [
-    (mx, CORE),
-    (mx.random, RANDOM),
-    (nn, NN),
-    (optim, OPTIMIZERS),
-]
+MODULES = [(importlib.import_module(name), hints) for name, hints in HINTS.items()]
 
 
 @pytest.mark.parametrize(("module", "hints"), MODULES)
@@ -40,14 +36,28 @@ def test_hinted_code_runs() -> None:
     names |= {"x": x, "y": mx.ones((2, 2)), "p": mx.ones((2, 2)) / 2, "classes": mx.array([0, 1])}
     names |= {"n": 2, "axis": 0, "axes": (1, 0), "low": 0.0, "high": 1.0, "shape": (2, 3), "i": 0}
     names |= {"arrays": [x, x], "indices": mx.array([[0, 1]]), "mask": x > 2, "value": 0.0}
-    names |= {"f": mx.sum, "key": mx.random.key(1)}
+    model = nn.Linear(2, 2)
+    names |= {"f": mx.sum, "key": mx.random.key(1), "model": model, "loss": mx.sum}
     sentences = [hint for hints in HINTS.values() for hint in hints.values()]
     proposals = {code for hint in sentences for code in re.findall("`(.*?)`", hint)}
     # Statements, keywords, and methods of what only a program has.
-    proposals -= {code for code in proposals if re.search(r"self\.|optimizer\.|^\w+(=|$)", code)}
+    left_out = r"self\.|optimizer\.|layer\.|^\w+(=|$)"
+    proposals -= {code for code in proposals if re.search(left_out, code)}
     for code in proposals:
-        eval(code, dict(names))
-    assert len(proposals) > 60
+        mx.eval(eval(code, dict(names)))
+    assert len(proposals) > 90
+
+
+def test_the_package_says_where_functions_are() -> None:
+    for name, hint in (
+        ("array", "it is in `ingot.core`: `import ingot.core as mx`, then `mx.array`"),
+        ("jit", CORE["jit"]),
+    ):
+        assert not hasattr(ingot, name)
+        with pytest.raises(AttributeError, match=re.escape(f"attribute {name!r}: {hint}.")):
+            getattr(ingot, name)
+    with pytest.raises(AttributeError, match=r"has no attribute 'nonsense'$"):
+        ingot.nonsense  # noqa: B018
 
 
 def test_python_proposes_the_nearest_of_other_names() -> None:

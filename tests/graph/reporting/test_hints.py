@@ -42,13 +42,55 @@ def test_every_hint(thing: Any, hints: dict[str, str]) -> None:
 def test_hinted_calls_run() -> None:
     """What the hints for arrays propose is valid."""
     x, y = mx.array([[1.0, 2.0], [4.0, 3.0]]), mx.ones((2, 2))
-    names: dict[str, Any] = {"mx": mx, "np": np, "x": x, "y": y, "axis": 0, "axes": (1, 0), "k": 1}
+    names: dict[str, Any] = {"nn": nn}
+    names |= {"mx": mx, "np": np, "x": x, "y": y, "axis": 0, "axes": (1, 0), "k": 1}
     names |= {"low": 0.0, "high": 1.0, "shape": (2, 2), "indices": mx.array([[0, 1]]), "value": 0.0}
     names |= {"mask": x > 2, "count": 2, "counts": (2, 1), "dtype": mx.float16, "f": mx.sum}
     proposals = {code for hint in ARRAY.values() for code in re.findall("`(.*?)`", hint)}
     for code in proposals:
         eval(code, dict(names))
-    assert len(proposals) > 30
+    assert len(proposals) > 70
+
+
+def test_assigning_to_what_arrays_of_others_have() -> None:
+    x = mx.ones((2,))
+    for name in ("data", "requires_grad", "grad"):
+        with pytest.raises(
+            AttributeError, match=rf"no attribute '{name}': {re.escape(ARRAY[name])}"
+        ):
+            setattr(x, name, x)
+
+
+def test_a_step_is_a_number() -> None:
+    model, optimizer = nn.Linear(2, 2), optim.Adam(0.1)
+    with pytest.raises(TypeError, match=r"take one with optimizer\.update\(model, gradients\)\.$"):
+        optimizer.step()  # type: ignore[operator]
+    optimizer.update(model, model.parameters())
+    assert isinstance(optimizer.step, mx.array)
+    assert optimizer.step.item() == optimizer.state["step"].item() == 1
+    assert mx.array_equal(mx.compile(lambda step: step + 1)(optimizer.step), mx.array(2))
+
+
+def test_calls_that_lack_arguments() -> None:
+    x = mx.ones((2, 3))
+    with pytest.raises(TypeError, match=r"\[where\] missing 2 .*'x' and 'y'; .*mx\.nonzero\("):
+        mx.where(x > 0)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"\[clip\] missing 1 required argument: 'a_max'; `None`"):
+        mx.clip(x, 0)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"\[Linear\] missing .*: 'output_dims'\. Its .* bias\.$"):
+        nn.Linear(2)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"\[randint\] .*mx\.random\.randint\(0, 10, shape\)"):
+        mx.random.randint(10)  # type: ignore[call-arg]
+    assert mx.clip(x, a_min=0.5, a_max=None).shape == (2, 3)
+
+
+def test_numbered_layers() -> None:
+    model = nn.Sequential(nn.Linear(2, 2))
+    with pytest.raises(KeyError, match=r"\[Sequential\] .* not 0: use model\.layers\[0\]\."):
+        model[0]  # type: ignore[index]
+    with pytest.raises(KeyError, match=r"^'nothing'$"):
+        model["nothing"]
+    assert model.get(0) is None  # type: ignore[call-overload]
 
 
 def test_names_that_a_class_defines() -> None:
@@ -96,6 +138,10 @@ def test_keywords() -> None:
         nn.Linear(in_features=2, out_features=3)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"'nonsense'\. Its parameters are"):
         mx.softmax(x, nonsense=1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"\[roll\] .*'dims'; it is called 'axis' here"):
+        mx.roll(x, 1, dims=0)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"\[clip\] .*'min'; it is called 'a_min' here"):
+        mx.clip(x, min=0)  # type: ignore[call-arg]
 
 
 def test_misspelled_gradients() -> None:
@@ -131,6 +177,12 @@ def test_needless_keywords() -> None:
         mx.compile(mx.sum, static_argnums=1)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match=r"missing required argument 'val'"):
         mx.array(dtype=mx.float32)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match=r"\[ReLU\] .*'inplace'; functions never change"):
+        nn.ReLU(inplace=True)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"\[Softmax\] .*'dim'; it takes the last axis: `mx"):
+        nn.Softmax(dim=1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"'descending'; sort `-x`"):
+        mx.argsort(mx.ones((2,)), descending=True)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(
@@ -139,6 +191,14 @@ def test_needless_keywords() -> None:
 def test_dtypes_of_others(given: Any) -> None:
     with pytest.raises(TypeError, match=r"must be a dtype .*\. Use mx\.float32\.$"):
         mx.ones((2,)).astype(given)
+    for call in (
+        lambda: mx.array([1.0], given),
+        lambda: mx.arange(3, dtype=given),
+        lambda: mx.cumsum(mx.ones((2,)), dtype=given),
+        lambda: mx.finfo(given),
+    ):
+        with pytest.raises(TypeError, match=r"dtype.*\. Use mx\.float32\.$"):
+            call()
 
 
 def test_numbers_that_mean_something_else() -> None:
@@ -162,6 +222,20 @@ def test_arguments_in_the_order_of_others() -> None:
         mx.random.normal(2, 3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"To change the shape, use `reshape`"):
         mx.ones((2, 3)).view(3, 2)  # type: ignore[call-arg, arg-type]
+    with pytest.raises(TypeError, match=r"To change the shape, use `reshape`"):
+        mx.ones((2, 3)).view((3, 2))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"It is one argument, such as \(3,\) or \(3, 2\)\.$"):
+        mx.reshape(mx.ones((2, 3)), 3, 2)  # type: ignore[arg-type, call-arg]
+    with pytest.raises(TypeError, match=r"The key is passed by name: key=mx\.random\.key\(0\)"):
+        mx.random.normal(mx.random.key(0), (3,))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"In place of its result: gradients are functions of"):
+        mx.grad(mx.sum(mx.ones((2,))))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"Several are saved by mx\.savez\(file, \*\*arrays\)"):
+        mx.save("file", {"a": mx.ones((2,))})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"arguments of their own: nn\.Sequential\(\*modules\)"):
+        nn.Sequential([nn.ReLU()])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"padding=kernel_size // 2\.$"):
+        nn.Conv2d(3, 8, 3, padding="same")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"passed to `optimizer\.update\(model, gradients\)`"):
         optim.Adam(nn.Linear(2, 2).parameters())  # type: ignore[arg-type]
     for join in (mx.concatenate, mx.stack):

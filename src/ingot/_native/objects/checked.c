@@ -34,7 +34,8 @@ typedef struct {
     PyObject *names;      /* tuple of the named parameters, positional ones first; NULL before the first call */
     Py_ssize_t positions; /* how many of them may be passed by position */
     unsigned kinds[MAX_PARAMETERS];
-    unsigned others; /* the kinds that *args accepts */
+    unsigned others;     /* the kinds that *args accepts */
+    Py_ssize_t required; /* how many parameters have no default */
     char by_shapes;  /* the graph it builds depends only on shapes, dtypes and non-array arguments: see call_memo.c */
     char subscripts; /* it evaluates the masks among its arguments, so that calls with one are not cached */
     char sets_item;  /* it re-points its first argument instead of returning a result */
@@ -99,11 +100,13 @@ static unsigned kinds_of_keyword(Checked *self, PyObject *name) {
 }
 
 static bool all_usual(Checked *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+    Py_ssize_t named = keywords == NULL ? 0 : PyTuple_GET_SIZE(keywords);
+    if (count + named < self->required) /* Python's error says which are missing, and may know what was meant */
+        return false;
     for (Py_ssize_t i = 0; i < count; i++) {
         if (!is_usual(arguments[i], i < self->positions ? self->kinds[i] : self->others))
             return false;
     }
-    Py_ssize_t named = keywords == NULL ? 0 : PyTuple_GET_SIZE(keywords);
     for (Py_ssize_t i = 0; i < named; i++) {
         if (!is_usual(arguments[count + i], kinds_of_keyword(self, PyTuple_GET_ITEM(keywords, i))))
             return false;
@@ -112,7 +115,7 @@ static bool all_usual(Checked *self, PyObject *const *arguments, Py_ssize_t coun
 }
 
 /* Stores what the callback parameter_kinds returns: names, how many of them are positional, their kinds, the kinds
- * of *args. */
+ * of *args, how many have no default. */
 static int learn(Checked *self) {
     if (REQUIRED(parameter_kinds) == NULL)
         return -1;
@@ -120,10 +123,11 @@ static int learn(Checked *self) {
     if (answer == NULL)
         return -1;
     PyObject *names, *kinds;
-    Py_ssize_t positions;
+    Py_ssize_t positions, required;
     unsigned others;
     int result = -1;
-    if (!PyArg_ParseTuple(answer, "O!nO!I:parameter_kinds", &PyTuple_Type, &names, &positions, &PyTuple_Type, &kinds, &others))
+    if (!PyArg_ParseTuple(answer, "O!nO!In:parameter_kinds", &PyTuple_Type, &names, &positions, &PyTuple_Type, &kinds, &others,
+                          &required))
         goto done;
     Py_ssize_t count = PyTuple_GET_SIZE(names);
     if (count > MAX_PARAMETERS || positions > count || PyTuple_GET_SIZE(kinds) != count) {
@@ -138,6 +142,7 @@ static int learn(Checked *self) {
     }
     self->positions = positions;
     self->others = others;
+    self->required = required;
     if (self->names == NULL) /* else another thread was faster */
         self->names = Py_NewRef(names);
     result = 0;

@@ -34,7 +34,7 @@ from ingot.graph.dtype import (
 )
 from ingot.graph.errors import ConversionError, type_name, value_text
 from ingot.graph.numerics.casts import converted
-from ingot.graph.reporting.hints import keyword_error
+from ingot.graph.reporting.hints import dtype_hint, keyword_error
 
 __all__ = ["ArrayLike", "asarray"]
 
@@ -71,7 +71,7 @@ def construct(value: Any, dtype: Dtype | None = None) -> array:
     if dtype is not None and not isinstance(dtype, Dtype):
         raise TypeError(
             f"[array] a dtype must be one of mx.float32, mx.int32 and so on, got "
-            f"{value_text(dtype)}."
+            f"{value_text(dtype)}.{dtype_hint(dtype)}"
         )
     if isinstance(value, (list, tuple)):
         return _from_sequence(value, dtype, 1)

@@ -22,6 +22,7 @@ from ingot.graph.dtype import (
     is_unsigned_integer,
 )
 from ingot.graph.errors import type_name
+from ingot.graph.reporting.hints import dtype_hint
 
 __all__ = ["can_cast", "finfo", "iinfo", "isdtype", "issubdtype", "result_type"]
 
@@ -128,7 +129,7 @@ class finfo:
 
     def __init__(self, dtype: Dtype, /) -> None:
         if not isinstance(dtype, Dtype):
-            raise TypeError(f"[finfo] takes a dtype, got {type_name(dtype)}.")
+            raise TypeError(f"[finfo] takes a dtype, got {type_name(dtype)}.{dtype_hint(dtype)}")
         if not is_inexact(dtype):
             raise ValueError(f"[finfo] {dtype.name} is not a floating-point dtype: use mx.iinfo.")
         self.dtype = float32 if dtype is complex64 else dtype
@@ -148,7 +149,7 @@ class iinfo:
 
     def __init__(self, dtype: Dtype, /) -> None:
         if not isinstance(dtype, Dtype):
-            raise TypeError(f"[iinfo] takes a dtype, got {type_name(dtype)}.")
+            raise TypeError(f"[iinfo] takes a dtype, got {type_name(dtype)}.{dtype_hint(dtype)}")
         if not is_integer(dtype):
             raise ValueError(f"[iinfo] {dtype.name} is not an integer dtype.")
         self.dtype = dtype

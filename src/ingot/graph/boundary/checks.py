@@ -29,7 +29,7 @@ from ingot.graph.boundary.kinds import (
 )
 from ingot.graph.errors import RangeError, type_name, value_text
 from ingot.graph.lazy_dataclass import dataclass
-from ingot.graph.reporting.hints import keyword_error, refusal_hint
+from ingot.graph.reporting.hints import incomplete_error, keyword_error, refusal_hint
 
 __all__ = [
     "at_boundary",
@@ -49,7 +49,7 @@ _BY_SHAPES = frozenset(
         "all any argmax argmin argpartition argsort astype broadcast_to clip conv1d conv2d cumsum "
         "dequantize expand_dims flatten gather_mm gather_qmm logsumexp matmul max mean min "
         "moveaxis quantized_matmul repeat reshape roll softmax sort squeeze sum swapaxes take "
-        "take_along_axis tile topk transpose tri tril triu unflatten "
+        "take_along_axis tile topk transpose tri tril triu unflatten where "
         "layer_norm rms_norm rope scaled_dot_product_attention "
         "array.__getitem__ array.__setitem__ array.T array.mT array.reshape array.transpose"
     ).split()
@@ -66,6 +66,7 @@ class Parameters:
     names: tuple[str, ...]  # positional ones first
     positions: int
     kinds: tuple[Kind, ...]
+    required: tuple[str, ...]  # those without a default
     rest: tuple[str, Kind]  # the name and the kind of *args
     takes_others: bool  # has **kwargs
 
@@ -80,12 +81,15 @@ def parameters_of(checked: Checked) -> Parameters:
 
 
 def _read_parameters(function: types.FunctionType, converts: bool) -> Parameters:
-    positional, keyword = [], []
+    positional, keyword, required = [], [], []
     rest = ("", ANY_VALUE)
     takes_others = False
     for parameter in inspect.signature(function).parameters.values():
         kind = kind_of(_annotation(parameter.annotation, function), converts)
         entry = (parameter.name, kind)
+        variadic = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        if parameter.default is parameter.empty and not variadic:
+            required.append(parameter.name)
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             positional.append(entry)
         elif parameter.kind is parameter.KEYWORD_ONLY:
@@ -99,6 +103,7 @@ def _read_parameters(function: types.FunctionType, converts: bool) -> Parameters
         tuple(name for name, _ in entries),
         len(positional),
         tuple(kind for _, kind in entries),
+        tuple(required),
         rest,
         takes_others,
     )
@@ -116,7 +121,7 @@ def _annotation(written: Any, function: types.FunctionType) -> Any:
         return Any
 
 
-def parameter_kinds(checked: Checked) -> tuple[tuple[str, ...], int, tuple[int, ...], int]:
+def parameter_kinds(checked: Checked) -> tuple[tuple[str, ...], int, tuple[int, ...], int, int]:
     """The description of a function's parameters for C."""
     found = parameters_of(checked)
     return (
@@ -124,6 +129,7 @@ def parameter_kinds(checked: Checked) -> tuple[tuple[str, ...], int, tuple[int, 
         found.positions,
         tuple(kind.bits for kind in found.kinds),
         found.rest[1].bits,
+        len(found.required),
     )
 
 
@@ -146,6 +152,9 @@ def taken_arguments(
     unknown = next((name for name in kwargs if name not in kinds), None)
     if unknown is not None and not found.takes_others:
         raise keyword_error(_public_name(checked, args), unknown, found.names)
+    missing = [n for n in found.required if n not in {*found.names[: len(args)], *kwargs}]
+    if missing:
+        raise incomplete_error(_public_name(checked, args), missing, found.names)
     named = {n: taken(n, kinds.get(n, ANY_VALUE), value) for n, value in kwargs.items()}
     return tuple(positional), named
 
@@ -179,14 +188,15 @@ def _public_name(checked: Checked, args: tuple[Any, ...]) -> str:
 
 
 def check_function(function: Any, title: str, converts: bool = False) -> Any:
-    """The function with checked arguments; the function itself if no parameter can be checked.
+    """The function with checked arguments; the function itself if no parameter can be checked and
+    no call replayed.
 
     Args:
         function: A Python function.
         title: Its name in error messages.
         converts: Whether to convert numbers and NumPy arrays, as MLX's Python code does.
     """
-    checks = any(
+    checks = title in _BY_SHAPES or any(
         text not in _UNCHECKED
         for name, text in function.__annotations__.items()
         if name != "return"

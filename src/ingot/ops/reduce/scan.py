@@ -32,6 +32,7 @@ from ingot.graph.kernel import Kernel, Value
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.numerics.routines import Routine, RoutineBuilder, Spec
 from ingot.graph.op import apply
+from ingot.graph.reporting.hints import dtype_hint
 from ingot.graph.roles import Host, Scan
 from ingot.graph.shape import Shape, normalize_axis, size_of
 from ingot.ops.elementwise.casting import astype
@@ -345,7 +346,9 @@ def _converted(name: str, a: array, dtype: Dtype | None, stream: StreamLike) -> 
     if dtype is None:
         return require_array(name, a)
     if not isinstance(dtype, Dtype):
-        raise TypeError(f"[{name}] dtype must be a Dtype such as float32, got {dtype!r}.")
+        raise TypeError(
+            f"[{name}] dtype must be a dtype such as mx.float32, got {dtype!r}.{dtype_hint(dtype)}"
+        )
     return astype(require_array(name, a), dtype, stream)
 
 

@@ -30,6 +30,7 @@ from ingot.graph.errors import value_text
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import apply, no_rule, zero_jvp, zero_vjp
+from ingot.graph.reporting.hints import dtype_hint
 from ingot.graph.roles import Host, Map
 from ingot.graph.shape import Shape, as_shape
 from ingot.ops.elementwise.casting import astype
@@ -164,7 +165,10 @@ def _signed(number: float) -> int:
 
 def _check_dtype(name: str, dtype: Any) -> None:
     if dtype is not None and not isinstance(dtype, Dtype):
-        raise TypeError(f"[{name}] dtype must be a Dtype such as float32, got {value_text(dtype)}.")
+        raise TypeError(
+            f"[{name}] dtype must be a dtype such as mx.float32, got {value_text(dtype)}."
+            f"{dtype_hint(dtype)}"
+        )
 
 
 @lru_cache(maxsize=64)
