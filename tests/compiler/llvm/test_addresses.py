@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ingot.compiler.forms.affine import Index, Symbol, affine
 from ingot.compiler.forms.nest.data import Buffer, Constant
-from ingot.compiler.llvm.addresses import Addresses
+from ingot.compiler.llvm.addresses import Address, Addresses, hide_moved
+from ingot.compiler.llvm.code import Code, Register
 from ingot.graph.dtype import float32, int64
 
 ROW, COLUMN = Index(), Index()
@@ -50,3 +51,15 @@ def test_numbers_beside_symbols() -> None:
     assert affine(found.constant).terms == {n: 12}
     assert affine(found.constant).constant == 0
     assert distance == 16 + 12
+
+
+def test_pointers_that_moved_are_opaque() -> None:
+    a, b, c = (Address(X, {}, number) for number in range(3))
+    code = Code()
+    old, new = Register("%a0", "ptr"), Register("%v9", "ptr")
+    pointers = {a: old, b: new, c: new}
+    hide_moved(code, pointers, {a: old, b: old, c: old})
+    assert pointers[a] is old
+    assert pointers[b] is pointers[c]
+    (line,) = code.lines
+    assert line.endswith("call ptr @llvm.strip.invariant.group.p0(ptr %v9)")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ingot.compiler.forms.affine import (
     Affine,
     Extent,
@@ -11,8 +13,9 @@ from ingot.compiler.forms.affine import (
     size_of_extent,
 )
 from ingot.compiler.forms.nest.data import Buffer, Indices
+from ingot.compiler.llvm.code import Code, Register
 
-__all__ = ["Address", "Addresses", "Factor"]
+__all__ = ["Address", "Addresses", "Factor", "hide_moved"]
 
 Factor = int | Affine  # of symbols
 
@@ -59,6 +62,20 @@ class Addresses:
         if found is None:
             found = self.known[key] = Address(buffer, terms, constant)
         return found, distance
+
+
+def hide_moved(
+    code: Code, pointers: dict[Address, Register], before: Mapping[Address, Register]
+) -> None:
+    """Makes the pointers opaque that are not what they were before: LLVM's strength reduction takes
+    most of the time of compiling a loop that advances sums of quotients and remainders.
+    """
+    opaque: dict[Register, Register] = {}
+    for address, pointer in pointers.items():
+        if pointer is not before[address]:
+            if pointer not in opaque:
+                opaque[pointer] = code.opaque(pointer)
+            pointers[address] = opaque[pointer]
 
 
 def _apart(constant: Factor) -> tuple[Factor, int]:

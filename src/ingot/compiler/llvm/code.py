@@ -312,6 +312,12 @@ class Code:
         """The address `nbytes` after another."""
         return self.assign("ptr", f"getelementptr inbounds i8, ptr {address.name}, {nbytes}")
 
+    def opaque(self, address: Register) -> Register:
+        """The same address, but LLVM does not analyse how it was computed. Alias analysis still
+        knows the array. It takes no instruction.
+        """
+        return self.call("ptr", "llvm.strip.invariant.group.p0", address)
+
     def element(self, type: str, address: Register, index: Register) -> Register:
         """The address of an element of a contiguous array."""
         return self.assign("ptr", f"getelementptr inbounds {type}, ptr {address.name}, {index}")

@@ -40,7 +40,7 @@ from ingot.compiler.forms.nest.data import (
     When,
 )
 from ingot.compiler.forms.nest.traversal import is_in_vectors, statements
-from ingot.compiler.llvm.addresses import Address, Addresses, Factor
+from ingot.compiler.llvm.addresses import Address, Addresses, Factor, hide_moved
 from ingot.compiler.llvm.bundles import (
     BundleMemory,
     in_all_lanes,
@@ -94,7 +94,7 @@ def nest_module(nest: Nest, shared: Collection[int] = ()) -> str:
 
 class _Writer:
     def __init__(self, nest: Nest, is_sharing: bool) -> None:
-        self.nest = nest
+        self.nest, self.in_vectors = nest, is_in_vectors(nest)
         self.code = Code()
         self.code.parallel = nest.independent or (is_sharing and nest.elementwise)
         self.k = LLVMKernel(self.code)
@@ -383,15 +383,16 @@ class _Writer:
         self.elements[value] = Element(found, value.dtype)
 
     def _split(self, split: Split) -> None:
-        number = self._number(split.number)
-        pairs = list(zip(split.indices, split.lengths, strict=True))
-        for index, length in reversed(pairs[1:]):
+        number, outside = self._number(split.number), dict(self.pointers)
+        for index, length in zip(split.indices[:0:-1], split.lengths[:0:-1], strict=True):
             count = self._number(length)
             self.numbers[index] = self.code.binary("urem", number, count)
             number = self.code.binary("udiv", number, count)
         self.numbers[split.indices[0]] = number
         for index in split.indices:
             self._move(self._inside[split], index)
+        if self.in_vectors:
+            hide_moved(self.code, self.pointers, outside)
 
     # Statements and values
 

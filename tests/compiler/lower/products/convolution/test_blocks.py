@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from math import prod
 
+import numpy as np
 import pytest
 
-from ingot.compiler.lower.products.convolution.blocks import Blocks, choose_blocks
+from ingot.compiler.forms.affine import affine
+from ingot.compiler.forms.nest.build import NestBuilder
+from ingot.compiler.forms.nest.data import Split
+from ingot.compiler.forms.nest.interpret import interpret
+from ingot.compiler.forms.nest.traversal import statements
+from ingot.compiler.forms.nest.verify import verify
+from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, choose_blocks
 from ingot.compiler.lower.products.convolution.plain import Axis
+from ingot.graph.dtype import int64
 
 
 def axis(length: int, taps: int = 3, stride: int = 1) -> Axis:
@@ -42,3 +50,39 @@ def test_windows_of_blocks_fit() -> None:
         (n - 1) * each.stride + each.taps for n, each in zip(found.lengths, axes, strict=True)
     )
     assert choose_blocks(axes, 10_000, lambda blocks: False) is None
+
+
+@pytest.mark.parametrize(
+    ("lengths", "wanted", "rows", "splits"),
+    [
+        ((2, 6, 8), 24, 4, 1),  # two tiles in a row of pixels: one split for all of them
+        ((2, 5, 8), 16, 8, 1),  # the last block is shorter
+        ((3, 4, 6), 1000, 3, 1),
+        ((2, 6, 8), 24, 5, 5),  # tiles that span rows
+        ((1, 1, 20), 7, 3, 0),  # blocks of one row
+    ],
+)
+def test_tiles_cover_the_pixels(
+    lengths: tuple[int, ...], wanted: int, rows: int, splits: int
+) -> None:
+    axes = (axis(lengths[0], 1), *map(axis, lengths[1:]))
+    blocks = choose_blocks(axes, wanted, lambda blocks: True)
+    assert blocks is not None
+    b = NestBuilder()
+    strides = (8 * lengths[1] * lengths[2], 8 * lengths[2], 8)
+    results = b.buffer("results", int64, lengths, strides, 0)
+    with b.parallel(blocks.counts) as points:
+        block = Block(b, blocks, points)
+        with block.tiles(rows) as pixels:
+            assert len(pixels) == rows
+            for pixel in pixels:
+                number = affine(pixel[0]) * 0
+                for at, length in zip(block.result(pixel), lengths, strict=True):
+                    number = number * length + at
+                b.store(b.position(number, int64), results, block.result(pixel))
+    verify(b.nest)
+    found = np.full(lengths, -1)
+    interpret(b.nest, [found])
+    np.testing.assert_array_equal(found, np.arange(prod(lengths)).reshape(lengths))
+    (region,) = b.nest.parallel
+    assert sum(isinstance(each, Split) for each in statements(region.body)) == splits

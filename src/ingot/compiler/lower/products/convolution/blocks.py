@@ -7,7 +7,8 @@ box of the input.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 from typing import NamedTuple
 
@@ -97,9 +98,28 @@ class Block:
         self.here = here  # length along the split axis
         self.pixels = here * self.inner
 
+    @contextmanager
+    def tiles(self, rows: int) -> Iterator[list[Point]]:
+        """Opens a loop over tiles of so many consecutive pixels, given as indices within the block.
+        Pixels beyond the block are its last one.
+        """
+        blocks, builder = self.blocks, self.builder
+        *outer, last = blocks.lengths[blocks.partial :]
+        if outer and last % rows == 0:  # no tile spans two rows of pixels: they share a pointer
+            with builder.loop(0, self.here * (self.inner // rows)) as tile:
+                *above, at = self._index(affine(tile), (*outer, last // rows))
+                yield [(*above, at * rows + number) for number in range(rows)]
+            return
+        with builder.loop(0, self.pixels, step=rows) as first:
+            numbers = [affine(first) + number for number in range(rows)]
+            if not self.is_whole or blocks.pixels % rows:
+                end = self.pixels - 1
+                numbers = [affine(builder.multiple(0, n, end, by=1)) for n in numbers]
+            yield [self.pixel(number) for number in numbers]
+
     def pixel(self, number: Affine) -> Point:
         """The indices within the block of one of its pixels."""
-        return self._index(number, len(self.blocks.lengths))
+        return self._index(number, self.blocks.lengths[self.blocks.partial :])
 
     def result(self, pixel: Point) -> Point:
         """The indices among all results of a pixel of the block."""
@@ -115,12 +135,13 @@ class Block:
 
     def row(self, number: Affine) -> Point:
         """The indices within the block of one of its rows, without the last one."""
-        return self._index(number, len(self.blocks.lengths) - 1)
+        axes = len(self.blocks.lengths) - 1
+        return self._index(number, self.blocks.lengths[self.blocks.partial : axes])[:axes]
 
-    def _index(self, number: Affine, axes: int) -> Point:
-        blocks, builder = self.blocks, self.builder
-        outside = (affine(0),) * min(blocks.partial, axes)
-        lengths = blocks.lengths[blocks.partial : axes]
+    def _index(self, number: Affine, lengths: Sequence[int]) -> Point:
+        """The indices of a number along the axes of some lengths, the first of which is split."""
+        builder = self.builder
+        outside = (affine(0),) * self.blocks.partial
         if len(lengths) <= 1:
             return (*outside, *[number][: len(lengths)])
         first, *rest = builder.split(number, lengths)

@@ -123,13 +123,7 @@ def _panel(
     at: tuple[Index, Index],
 ) -> None:
     """Computes all pixels of a block with one panel of filters."""
-    is_exact = block.is_whole and block.blocks.pixels % shape.rows == 0
-    with builder.loop(0, block.pixels, step=shape.rows) as first:
-        numbers = [affine(first) + row for row in range(shape.rows)]
-        if not is_exact:
-            last = block.pixels - 1
-            numbers = [affine(builder.multiple(0, n, last, by=1)) for n in numbers]
-        pixels = [block.pixel(number) for number in numbers]
+    with block.tiles(shape.rows) as pixels:
         tile = window_sums(builder, plain, shape, field, panels, pixels, at)
         _write(builder, plain, tile, block, results, pixels, at)
 

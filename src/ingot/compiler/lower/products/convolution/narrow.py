@@ -55,10 +55,7 @@ def convolve_narrow(plain: Plain, steps: tuple[Step, Step, Step], offset: int) -
     with builder.parallel((*blocks.counts, plain.groups), work) as (*points, group):
         block = Block(builder, blocks, points)
         field = box_of(builder, plain, source, block, affine(group))
-        with builder.loop(0, block.pixels, step=rows) as first:
-            last = block.pixels - 1
-            numbers = [builder.multiple(0, affine(first) + row, last, by=1) for row in range(rows)]
-            pixels = [block.pixel(affine(number)) for number in numbers]
+        with block.tiles(rows) as pixels:
             tile = _sums(builder, plain, shape, field, weights, pixels, affine(group))
             _write(builder, plain, tile, block, results, pixels, affine(group))
     packing = _pack(plain, steps[1], offset)
