@@ -54,6 +54,10 @@ CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "scanned columns": (lambda x: mx.cummax(x * 2, axis=0, reverse=True) - x, (numbers(20, 11),)),
     "sum": (lambda x: x.sum(), (numbers(45),)),
     "long sum": (lambda x: x.sum(), (numbers(33000),)),
+    "distances of points": (
+        lambda x, y: ((x[:, None] - y) ** 2).sum(-1),
+        (numbers(4, 3), numbers(19, 3)),
+    ),
     "sums of rows": (lambda x: x.sum(1), (numbers(3, 600),)),
     "sums of columns": (lambda x: x.sum(0), (numbers(70, 9),)),
     "sums of few rows": (lambda x: (x * x).sum(0), (numbers(5, 9),)),

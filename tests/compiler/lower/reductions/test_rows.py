@@ -9,7 +9,8 @@ from tests.compiler.lower.nests_of_calls import nests_of, numbers, texts_of
 import ingot.core as mx
 from ingot.compiler.forms.nest.data import Load, Loop
 from ingot.runtime.processor import vector_bytes
-from ingot.tuning import MAX_KEPT_ROW_BYTES
+from ingot.tuning import MAP_TILE, MAX_KEPT_ROW_BYTES
+from ingot.tuning_vectors import MIN_ROWS_ACROSS
 
 
 def softmax(x: mx.array) -> mx.array:
@@ -152,3 +153,41 @@ def test_masked_passes_are_those_of_numpy(dtype: mx.Dtype) -> None:
         found = np.array(mx.compile(softmax)(x).astype(mx.float32))
         tolerance = {mx.float32: 1e-6, mx.float16: 2e-3, mx.bfloat16: 2e-2}[dtype]
         np.testing.assert_allclose(found, e / e.sum(-1, keepdims=True), tolerance, tolerance / 100)
+
+
+def squared_distances(x: mx.array, y: mx.array) -> mx.array:
+    return ((x[:, None] - y[None]) ** 2).sum(axis=-1)
+
+
+def test_vectors_run_across_short_rows_along_the_last_axis() -> None:
+    (nest,) = nests_of(squared_distances, numbers(6, 3), numbers(40, 3))
+    (loop,) = nest.parallel[0].body
+    assert isinstance(loop, Loop)
+    assert loop.kind == "vector"
+    assert nest.parallel[0].lengths == (6,)
+    # tiles of a long axis are shared by threads, and a short one is part of the parallel loop
+    (nest,) = nests_of(squared_distances, numbers(2, 3), numbers(3 * MAP_TILE, 3))
+    assert nest.parallel[0].lengths == (2, 3)
+    (nest,) = nests_of(squared_distances, numbers(6, 3), numbers(MIN_ROWS_ACROSS - 1, 3))
+    assert nest.parallel[0].lengths == (6, MIN_ROWS_ACROSS - 1)
+
+
+@pytest.mark.parametrize("width", [1, 3, 8])
+@pytest.mark.parametrize("count", [7, 8, 19, MAP_TILE + 5])
+def test_short_rows_are_those_of_numpy(count: int, width: int) -> None:
+    rng = np.random.default_rng(0)
+    x, y = (rng.integers(-9, 9, (n, width)).astype(np.float32) for n in (5, count))
+    expected = ((x[:, None] - y[None]) ** 2).sum(-1)
+    compiled, shapeless = (
+        mx.compile(squared_distances),
+        mx.compile(squared_distances, shapeless=True),
+    )
+    for function in (compiled, shapeless):
+        np.testing.assert_array_equal(np.array(function(mx.array(x), mx.array(y))), expected)
+
+    def shares(x: mx.array, y: mx.array) -> mx.array:
+        return mx.softmax(x[:, None] * y[None], axis=-1)
+
+    e = np.exp(x[:, None] * y[None] - (x[:, None] * y[None]).max(-1, keepdims=True))
+    result = np.array(mx.compile(shares)(mx.array(x), mx.array(y)))
+    np.testing.assert_allclose(result, e / e.sum(-1, keepdims=True), rtol=2e-6, atol=1e-30)

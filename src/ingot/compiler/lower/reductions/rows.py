@@ -4,12 +4,14 @@ depends on its reductions, while it is still in L1.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from ingot._native import Dtype
 from ingot.compiler.forms.affine import Affine, affine
 from ingot.compiler.forms.nest.build import NestBuilder
-from ingot.compiler.forms.nest.data import Apply, Constant, Value
+from ingot.compiler.forms.nest.data import Apply, Constant, Loop, Value
+from ingot.compiler.forms.nest.rewrites import distribute
 from ingot.compiler.forms.nest.words import instructions
 from ingot.compiler.forms.size import Number, is_symbolic
 from ingot.compiler.forms.tape import Step
@@ -23,8 +25,18 @@ from ingot.graph.numerics.reduction_order import LANES
 from ingot.graph.roles import Gather, Reduce, View
 from ingot.graph.shape import size_of
 from ingot.runtime.processor import vector_bytes
-from ingot.tuning import MAX_KEPT_ROW_BYTES, MAX_RECOMPUTED_INSTRUCTIONS, MIN_KEPT_ROW_CAPACITY
-from ingot.tuning_vectors import MAX_MASKED_ROW, MIN_MASKED_SHARE
+from ingot.tuning import (
+    MAP_TILE,
+    MAX_KEPT_ROW_BYTES,
+    MAX_RECOMPUTED_INSTRUCTIONS,
+    MIN_KEPT_ROW_CAPACITY,
+)
+from ingot.tuning_vectors import (
+    MAX_MASKED_ROW,
+    MIN_MASKED_SHARE,
+    MIN_ROWS_ACROSS,
+    MIN_ROWS_ACROSS_TWICE,
+)
 
 __all__ = ["lower_rows"]
 
@@ -36,7 +48,8 @@ def lower_rows(builder: GroupBuilder) -> Kernel:
     domain = builder.domain
     passes = _Passes(builder)
     kept = _memory_for_kept(builder, passes)
-    with builder.rows(domain.size(domain.reduced)) as point:
+    across = _kind_across(builder, passes)
+    with _every_row(builder, across) as point:
         row_values = _elements_of_rows(builder, point)
         _pack_rows(builder, point, is_read_once=len(passes.targets) == 1)
         for number in range(len(passes.targets)):
@@ -45,7 +58,45 @@ def lower_rows(builder: GroupBuilder) -> Kernel:
         builder.compute(passes.rows_known_before(len(passes.targets)), row_values, point)
         row_outputs = [step for step in builder.group.outputs if passes.is_row[step]]
         builder.store_outputs(row_outputs, row_values, point)
+    if across and domain.lengths[domain.kept[-1]] > MAP_TILE:
+        (region,) = builder.nest.parallel
+        (loop,) = region.body
+        assert isinstance(loop, Loop)
+        builder.nest = distribute(builder.nest, loop, MAP_TILE)
     return builder.finish()
+
+
+def _kind_across(builder: GroupBuilder, passes: _Passes) -> str:
+    """The kind of the loop over the last kept axis, if vectors run across the rows along it: a
+    single loop over several axes divides its index, which LLVM does not vectorise. It does unroll a
+    second pass over each row, and then vectorise the loop around it. "" if there is no such loop.
+    """
+    domain = builder.domain
+    if len(domain.kept) < 2 or not is_written_out(builder, domain.size(domain.reduced)):
+        return ""
+    length = domain.lengths[domain.kept[-1]]
+    if all(passes.reduces(number) for number in range(len(passes.targets))):
+        return "vector" if length >= MIN_ROWS_ACROSS else ""
+    return "for" if length >= MIN_ROWS_ACROSS_TWICE else ""
+
+
+@contextmanager
+def _every_row(builder: GroupBuilder, kind: str) -> Iterator[Point]:
+    """The loops over the rows: a parallel one, and inside it one of that kind, unless it is ""."""
+    domain = builder.domain
+    elements = domain.size(domain.reduced)
+    if not kind:
+        with builder.rows(elements) as point:
+            yield point
+        return
+    *outer, last = domain.kept
+    length = domain.lengths[last]
+    with (
+        builder.parallel([domain.lengths[axis] for axis in outer], elements * length) as indices,
+        builder.loop(0, length, kind=kind, lanes=builder.lanes(last)) as index,
+    ):
+        at = dict(zip(domain.kept, (*indices, index), strict=True))
+        yield tuple(affine(at.get(axis, 0)) for axis in range(len(domain.lengths)))
 
 
 def _elements_of_rows(builder: GroupBuilder, point: Point) -> Known:
@@ -177,6 +228,10 @@ class _Passes:
             lambda step: self.is_row[step] or (step in self.kept and self.stage[step] < number),
         )
 
+    def reduces(self, number: int) -> list[Step]:
+        """The reductions that pass `number` computes."""
+        return [step for step in self.builder.reductions if self.stage[step] == number + 1]
+
     def rows_known_before(self, number: int) -> list[Step]:
         """The steps with one element per row, except reductions, that can be computed before pass
         `number`.
@@ -282,7 +337,7 @@ def _pass(
     """One loop over a row: reductions whose inputs are known, outputs, and values kept for
     later.
     """
-    reductions = [step for step in builder.reductions if passes.stage[step] == number + 1]
+    reductions = passes.reduces(number)
     steps = passes.steps(number)
     writes = [
         step
