@@ -28,6 +28,7 @@ from ingot.compiler.lower.products.convolution.windows import (
 from ingot.compiler.lower.products.register_tile import Tile, TileShape, accumulate, lanes_of
 from ingot.runtime.processor import vector_registers
 from ingot.tuning import (
+    CACHE_LINE,
     MAX_CONVOLUTION_PIXELS,
     MAX_GROUPED_BLOCK_BYTES,
     MIN_CONVOLUTION_TASKS,
@@ -124,8 +125,25 @@ def _panel(
 ) -> None:
     """Computes all pixels of a block with one panel of filters."""
     with block.tiles(shape.rows) as pixels:
+        _fetch(builder, shape, block, results, pixels, at)
         tile = window_sums(builder, plain, shape, field, panels, pixels, at)
         _write(builder, plain, tile, block, results, pixels, at)
+
+
+def _fetch(
+    builder: NestBuilder,
+    shape: TileShape,
+    block: Block,
+    results: Buffer,
+    pixels: Sequence[Point],
+    at: tuple[Index, Index],
+) -> None:
+    """Prefetches the lines that a tile will be stored to."""
+    group, panel = map(affine, at)
+    for pixel in pixels:
+        for line in range(0, shape.columns, CACHE_LINE // results.dtype.size):
+            column = panel * shape.columns + line
+            builder.prefetch(results, (*block.result(pixel), group, column))
 
 
 def window_sums(
