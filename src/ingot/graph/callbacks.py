@@ -49,7 +49,7 @@ class Callbacks(TypedDict, total=False):
     operand_error: Callable[[str, Any, Any], NoReturn]  # (operator, left, right)
     keyword_refused: Callable[[dict[str, Any]], None]  # raises if the constructor has no such ones
     placeholder_error: Callable[[Node, Node], NoReturn]  # (placeholder, what needs its value)
-    parameter_kinds: Callable[[Checked], tuple[tuple[str, ...], int, tuple[int, ...], int]]
+    parameter_kinds: Callable[[Checked], tuple[tuple[str, ...], int, tuple[int, ...], int, int]]
     taken_arguments: Callable[
         [Checked, tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]
     ]

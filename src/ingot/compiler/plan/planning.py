@@ -13,6 +13,7 @@ from ingot.compiler.forms.nests import Block, Instruction, Nests, RunKernel
 from ingot.compiler.forms.plan import Address, Kept, Plan
 from ingot.compiler.forms.size import Number, provably_equal
 from ingot.compiler.forms.sizes import Sizes
+from ingot.compiler.forms.tape import Step
 from ingot.compiler.options import Options
 from ingot.compiler.plan.arena import Arena
 from ingot.compiler.plan.kept import kept_blocks
@@ -134,8 +135,8 @@ class _Planner:
         """Whether an output has the layout of an operand, and the same kind of memory."""
         given, result = each.operands[donor].block, each.operands[output].block
         old, new = each.kernel.operands[donor], each.kernel.operands[output]
-        assert old is not None
-        assert new is not None
+        assert isinstance(old, Step)
+        assert isinstance(new, Step)
         if old.dtype is not new.dtype or len(old.shape) != len(new.shape):
             return False
         if not all(map(provably_equal, old.shape, new.shape)):
