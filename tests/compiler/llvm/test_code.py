@@ -33,6 +33,25 @@ def test_short_loops_are_vectorised(length: int) -> None:
     assert text.count("subss") < length // 2
 
 
+def test_sums_and_products_of_known_integers_take_no_instruction() -> None:
+    code, x = Code(), Register("%x", "i64")
+    zero, one, three = (literal("i64", n) for n in (0, 1, 3))
+    assert code.binary("mul nsw", three, literal("i64", -14)).name == "-42"
+    assert code.binary("add nsw", three, literal("i64", -14)).name == "-11"
+    assert code.binary("mul nsw", x, zero).name == "0"
+    for a, b in ((x, one), (one, x)):
+        assert code.binary("mul nsw", a, b) is x
+    for a, b in ((x, zero), (zero, x)):
+        assert code.binary("add nsw", a, b) is x
+    address = Register("%a0", "ptr")
+    assert code.offset(address, zero) is address
+    assert code.lines == []
+    code.binary("add nsw", x, one)
+    code.binary("mul nsw", x, three)
+    code.binary("sub nsw", x, zero)
+    assert len(code.lines) == 3
+
+
 def test_values_of_literals() -> None:
     for value in (0.1, -3.0, float("inf")):
         assert literal_value(literal("double", value)) == value

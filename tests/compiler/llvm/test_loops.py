@@ -12,6 +12,7 @@ from ingot.compiler.llvm.loops import (
     flat,
     interleaved,
     loop_hints,
+    runs_once,
     unflat,
     unknown,
     writes_stack,
@@ -30,6 +31,16 @@ def test_hints() -> None:
     (hint,) = loop_hints(loop(copies=4))
     assert "unroll.count" in hint
     assert "4" in hint
+
+
+def test_loops_of_one_iteration() -> None:
+    assert not runs_once(loop())
+    assert runs_once(loop(step=4))
+    assert not runs_once(loop(step=4, kind="vector"))
+    index = affine(Index())
+    assert runs_once(Loop(Index(), affine(3), (affine(9), affine(4))))
+    assert not runs_once(Loop(Index(), index, (index + 1,)))
+    assert not runs_once(Loop(Index(), affine(0), (affine(1), index)))
 
 
 def test_complex_elements_are_two_registers() -> None:

@@ -15,6 +15,7 @@ import pytest
 from ingot import _native
 from ingot.compiler.llvm.module import IN_VECTORS
 from ingot.compiler.machine import jit
+from ingot.compiler.machine.llvm_library import llvm
 from ingot.compiler.machine.object_file import image_of, undefined_symbols
 
 CALLS_NOTHING = "define void @nothing(ptr %a) { ret void }"
@@ -54,14 +55,54 @@ def test_code_that_llvm_rejects_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("mark", ["", f"{IN_VECTORS}\n"])
-def test_all_modules_are_optimised(mark: str) -> None:
+@pytest.mark.parametrize("branch", ["", "  br label %next\nnext:\n"])
+def test_all_modules_are_optimised(mark: str, branch: str) -> None:
     """A sum on the stack is kept in a register, whatever the passes."""
     text = jit.assembly(
-        f"{mark}define i64 @f(i64 %x) {{\n %a = alloca i64\n store i64 %x, ptr %a\n"
+        f"{mark}define i64 @f(i64 %x) {{\n %a = alloca i64\n store i64 %x, ptr %a\n{branch}"
         " %y = load i64, ptr %a\n %z = add i64 %y, %x\n ret i64 %z }"
     )
     assert "rsp" not in text
     assert "[sp" not in text
+
+
+def test_every_function_of_straight_code_is_simplified() -> None:
+    """Also functions that are inlined, and those that call them."""
+    text = jit.assembly(
+        "define private i64 @g(i64 %x) alwaysinline { %y = mul i64 %x, 3\n ret i64 %y }\n"
+        "define i64 @f(i64 %x) { %a = alloca i64\n store i64 %x, ptr %a\n"
+        " %y = load i64, ptr %a\n %z = call i64 @g(i64 %y)\n ret i64 %z }\n"
+        "define i64 @h(i64 %x) { %a = alloca i64\n store i64 %x, ptr %a\n"
+        " %y = load i64, ptr %a\n ret i64 %y }"
+    )
+    assert "rsp" not in text
+    assert "[sp" not in text
+    assert "call" not in text
+
+
+def test_builders_of_passes_are_used_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """llvmlite adds callbacks to a builder in each run, which would make later ones slower."""
+    library, alive = llvm(), set[int]()
+    created: list[int] = []
+    create, dispose = library.CreatePassBuilder, library.DisposePassBuilder
+
+    def creating(*arguments: object) -> int:
+        builder: int = create(*arguments)
+        created.append(builder)
+        alive.add(builder)
+        return builder
+
+    def disposing(builder: int) -> None:
+        alive.remove(builder)
+        dispose(builder)
+
+    monkeypatch.setattr(library, "CreatePassBuilder", creating)
+    monkeypatch.setattr(library, "DisposePassBuilder", disposing)
+    loop = "define void @f() {\nentry:\n  br label %head\nhead:\n  br label %head }"
+    for text in (CALLS_NOTHING, loop, CALLS_NOTHING):
+        jit.compile_object(text)
+    assert len(created) == 3
+    assert not alive
 
 
 def test_files_of_other_formats_have_none() -> None:

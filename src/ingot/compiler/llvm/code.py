@@ -60,6 +60,21 @@ _NUMBER = re.compile("%[a-z]+([0-9]+)")
 _ENDS_OF_ROUNDINGS = (" to half", ", i32 -131072, i32 -65536")
 
 
+def _folded(operation: str, a: Register, b: Register) -> Register | None:
+    """A sum or product of integers that needs no instruction; None if it does."""
+    if operation not in ("mul nsw", "add nsw"):
+        return None
+    numbers = [int(x.name) for x in (a, b) if x.name.lstrip("-").isdigit()]
+    if len(numbers) == 2:
+        x, y = numbers
+        return literal("i64", x * y if operation == "mul nsw" else x + y)
+    if operation == "mul nsw" and 0 in numbers:
+        return literal("i64", 0)
+    if numbers == [1 if operation == "mul nsw" else 0]:
+        return a if b.name == str(numbers[0]) else b
+    return None
+
+
 def _interleaved(body: Sequence[str], counts: range) -> tuple[str, ...]:
     """The hint to compute several vectors at a time, instruction by instruction, if the body of a
     loop is one long chain of instructions: the processor overlaps too few of those that come one
@@ -202,6 +217,9 @@ class Code:
 
     def binary(self, operation: str, a: Register, b: Register) -> Register:
         """An operation on two values of one type."""
+        found = _folded(operation, a, b) if a.type == "i64" else None
+        if found is not None:
+            return found
         return self.assign(a.type, f"{operation} {a.type} {a.name}, {b.name}")
 
     def fneg(self, x: Register) -> Register:
@@ -310,6 +328,8 @@ class Code:
 
     def offset(self, address: Register, nbytes: Register) -> Register:
         """The address `nbytes` after another."""
+        if nbytes.name == "0":
+            return address
         return self.assign("ptr", f"getelementptr inbounds i8, ptr {address.name}, {nbytes}")
 
     def opaque(self, address: Register) -> Register:

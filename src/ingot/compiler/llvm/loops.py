@@ -32,6 +32,7 @@ __all__ = [
     "flat",
     "interleaved",
     "loop_hints",
+    "runs_once",
     "unflat",
     "unknown",
     "writes_stack",
@@ -100,6 +101,13 @@ def interleaved(loop: Loop | Parallel) -> range:
     if loop.kind == "lanes":
         return range(1, 3) if length % EVEN_VECTORS == 0 else ALONE
     return many if length >= MIN_INTERLEAVED_LENGTH else ALONE
+
+
+def runs_once(loop: Loop) -> bool:
+    """Whether a loop that LLVM does not vectorise is known to have at most one iteration."""
+    if loop.kind != "for" or loop.begin.terms or any(end.terms for end in loop.ends):
+        return False
+    return min(end.constant for end in loop.ends) <= loop.begin.constant + loop.step
 
 
 def few_iterations(loop: Parallel) -> int:

@@ -59,6 +59,7 @@ from ingot.compiler.llvm.loops import (
     flat,
     interleaved,
     loop_hints,
+    runs_once,
     unflat,
     unknown,
     writes_stack,
@@ -277,7 +278,7 @@ class _Writer:
         self.pointers = outside
 
     def _loop(self, loop: Loop) -> None:
-        if loop.kind == "unroll":
+        if loop.kind == "unroll" or runs_once(loop):
             self._unrolled(loop)
             return
         starts = [self._element(c.start) for c in loop.carried]

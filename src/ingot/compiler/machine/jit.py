@@ -5,6 +5,7 @@ compiled: code from the disk cache runs without it where `object_file.py` can lo
 from __future__ import annotations
 
 import ctypes
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,6 +34,8 @@ __all__ = [
     "machine_description",
 ]
 
+_DEFINED = re.compile(r"^define [^@]*@([\w.]+)\(", re.MULTILINE)  # functions of a module
+
 # For loading through LLVM; reentrant, because garbage collection may run users' code that compiles.
 _lock = threading.RLock()
 
@@ -57,13 +60,12 @@ class _Machine:
 
     def __init__(self) -> None:
         self.target = self._new_target()
-        options = llvm().CreatePipelineTuningOptions()
-        llvm().PTOSetLoopVectorization(options, True)
-        llvm().PTOSetLoopInterleaving(options, True)
-        llvm().PTOSetLoopUnrolling(options, True)
+        self._options = llvm().CreatePipelineTuningOptions()
+        llvm().PTOSetLoopVectorization(self._options, True)
+        llvm().PTOSetLoopInterleaving(self._options, True)
+        llvm().PTOSetLoopUnrolling(self._options, True)
         # loops are vectorised; SLP vectorisation of scalar code is not worth its compile time
-        llvm().PTOSetSLPVectorization(options, False)
-        self._builder = llvm().CreatePassBuilder(self.target, options)
+        llvm().PTOSetSLPVectorization(self._options, False)
 
     def _new_target(self) -> int:
         library, (cpu, features) = llvm(), _host()
@@ -111,19 +113,47 @@ class _Machine:
                 error = library.text(library.VerifyModule, module)
             if error:
                 raise RuntimeError(f"LLVM rejects the code: {error}; this is a bug in ingot.")
-            # O1 leaves out what finds redundant loads, stores and branches, of which loops in
-            # vectors have none, and takes 0.75 of the time.
-            level = 1 if code.startswith(IN_VECTORS) else 3
-            passes = library.buildPerModuleDefaultPipeline(self._builder, level, 0)
-            # of variants for vectors, which loops call once they are vectorised
-            library.module_AddAlwaysInlinerPass(passes)
-            library.RunNewModulePassManager(passes, module, self._builder)
-            library.DisposeNewModulePassManger(passes)
+            self._optimise(module, code)
             yield module
         finally:
             if module:
                 library.DisposeModule(module)
             library.ContextDispose(context)
+
+    def _optimise(self, module: int, code: str) -> None:
+        """Runs LLVM's passes. Their builder is new each time: llvmlite adds callbacks to it in each
+        run, all of which every pass of later runs would call.
+        """
+        library = llvm()
+        builder = library.CreatePassBuilder(self.target, self._options)
+        if "\n  br " not in code:
+            self._simplify(module, code, builder)
+        else:
+            # O1 leaves out what finds redundant loads, stores and branches, of which loops in
+            # vectors have none, and takes 0.75 of the time.
+            level = 1 if code.startswith(IN_VECTORS) else 3
+            passes = library.buildPerModuleDefaultPipeline(builder, level, 0)
+            # of variants for vectors, which loops call once they are vectorised
+            library.module_AddAlwaysInlinerPass(passes)
+            library.RunNewModulePassManager(passes, module, builder)
+            library.DisposeNewModulePassManger(passes)
+        library.DisposePassBuilder(builder)
+
+    def _simplify(self, module: int, code: str, builder: int) -> None:
+        """Runs fewer passes, on each function by itself: those for loops and calls would find
+        nothing in code without branches, and take a quarter of the time.
+        """
+        library = llvm()
+        inlining = library.CreateNewModulePassManager()
+        library.module_AddAlwaysInlinerPass(inlining)
+        library.RunNewModulePassManager(inlining, module, builder)
+        library.DisposeNewModulePassManger(inlining)
+        passes = library.buildFunctionSimplificationPipeline(builder, 1, 0)
+        for name in _DEFINED.findall(code):
+            function = library.GetNamedFunction(module, name.encode())
+            if function:  # it is gone if it was inlined
+                library.RunNewFunctionPassManager(passes, function, builder)
+        library.DisposeNewFunctionPassManger(passes)
 
 
 _idle: list[_Machine] = []  # as many as threads have compiled at a time

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 else:
     importing = Deferred("importlib.util")
 
-__all__ = ["LLVM", "SIGNATURES", "library_file", "llvm"]
+__all__ = ["LLVM", "SIGNATURES", "SIZED", "library_file", "llvm"]
 
 _LIBRARY = {"win32": "llvmlite.dll", "darwin": "libllvmlite.dylib"}.get(
     sys.platform, "libllvmlite.so"
@@ -32,7 +32,7 @@ _LIBRARY = {"win32": "llvmlite.dll", "darwin": "libllvmlite.dylib"}.get(
 _TEXT = ctypes.POINTER(c_char_p)  # through which a function returns a string
 
 # The functions: what each returns and takes. Versions of llvmlite before 0.48 have a third
-# argument of buildPerModuleDefaultPipeline, the level of size optimisation; later ones ignore it.
+# argument of the functions in `SIZED`, the level of size optimisation; later ones ignore it.
 SIGNATURES: dict[str, tuple[Any, ...]] = {
     "GetVersionInfo": (c_uint,),
     "DisposeString": (None, c_void_p),
@@ -62,15 +62,22 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "PTOSetLoopUnrolling": (None, c_void_p, c_bool),
     "PTOSetSLPVectorization": (None, c_void_p, c_bool),
     "CreatePassBuilder": (c_void_p, c_void_p, c_void_p),
+    "DisposePassBuilder": (None, c_void_p),
     "buildPerModuleDefaultPipeline": (c_void_p, c_void_p, c_int, c_int),
     "module_AddAlwaysInlinerPass": (None, c_void_p),
     "RunNewModulePassManager": (None, c_void_p, c_void_p, c_void_p),
     "DisposeNewModulePassManger": (None, c_void_p),
+    "CreateNewModulePassManager": (c_void_p,),
+    "buildFunctionSimplificationPipeline": (c_void_p, c_void_p, c_int, c_int),
+    "GetNamedFunction": (c_void_p, c_void_p, c_char_p),
+    "RunNewFunctionPassManager": (None, c_void_p, c_void_p, c_void_p),
+    "DisposeNewFunctionPassManger": (None, c_void_p),
     "TargetMachineEmitToMemory": (c_void_p, c_void_p, c_void_p, c_int, _TEXT),
     "GetBufferStart": (c_void_p, c_void_p),
     "GetBufferSize": (c_size_t, c_void_p),
     "DisposeMemoryBuffer": (None, c_void_p),
 }
+SIZED = ("buildPerModuleDefaultPipeline", "buildFunctionSimplificationPipeline")
 # Major versions of LLVM with which the signatures were compared (llvmlite 0.45 to 0.50).
 _KNOWN_VERSIONS = (20, 22)
 
@@ -124,7 +131,7 @@ def _compare_signatures(library: LLVM) -> None:
     theirs = llvm_binding().ffi.lib
     for name, (_, *ours) in SIGNATURES.items():
         declared = getattr(theirs, f"LLVMPY_{name}", None)
-        expected = len(ours) - (name == "buildPerModuleDefaultPipeline")
+        expected = len(ours) - (name in SIZED)
         if declared is None or len(declared.argtypes or ours) not in (expected, len(ours)):
             version = ".".join(map(str, library.version))
             raise ImportError(

@@ -28,6 +28,25 @@ def test_axes_in_groups(axis: int) -> None:
     assert layout_of(X).in_groups(axis, 4) == layout_of(X.reshape(shape))
 
 
+@pytest.mark.parametrize(
+    ("x", "shape"),
+    [
+        (X, (288,)),
+        (X[:1, :, None], (96,)),
+        (X[:, :6], (3, 48)),
+        (X[:, :, :4], (36, 4)),
+        (X.transpose(0, 2, 1), (3, 8, 12)),
+        (X[:1, :1, :1], (1,)),
+    ],
+)
+def test_axes_are_collapsed(x: np.ndarray, shape: tuple[int, ...]) -> None:
+    found = layout_of(x).collapsed()
+    assert found.shape == shape
+    view = np.lib.stride_tricks.as_strided(x, found.shape, found.strides)
+    np.testing.assert_array_equal(view.ravel(), x.ravel())
+    assert found.offset == layout_of(x).offset
+
+
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("step", [1, 3])
 @pytest.mark.parametrize("pad", [0, 1])

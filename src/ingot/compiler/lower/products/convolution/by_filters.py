@@ -20,7 +20,7 @@ from ingot.compiler.forms.nest.data import Buffer, Constant, Value
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel, Lowered, kernel_of
 from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, choose_blocks
-from ingot.compiler.lower.products.convolution.plain import Layout, Operand, Plain
+from ingot.compiler.lower.products.convolution.plain import Operand, Plain
 from ingot.compiler.lower.products.convolution.windows import (
     Field,
     box_of,
@@ -256,17 +256,25 @@ class _Task:
 def add_partial_sums(plain: Plain, sums: PartialSums, step: Step) -> Kernel:
     """The kernel that adds up partial sums, (groups, outputs, *taps, channels), in order."""
     builder = NestBuilder()
-    layout = plain.filters.layout
+    layout = plain.filters.layout.collapsed()
     source = sums._replace(shape=layout.shape).buffer(builder, 0)
-    target = Operand("filters", plain.filters.dtype, Layout(*layout)).buffer(builder, 1)
-    *outer, channels = layout.shape
-    with (
-        builder.parallel(outer, channels * sums.parts) as indices,
-        builder.loop(0, channels, kind="vector") as channel,
-    ):
-        index = (*map(affine, indices), affine(channel))
+    target = Operand("filters", plain.filters.dtype, layout).buffer(builder, 1)
+    *outer, last = layout.shape
+
+    def add(*indices: Index) -> None:
+        index = tuple(map(affine, indices))
         total: Value = builder.load(source, (affine(0), *index))
         for part in range(1, sums.parts):
             total = builder.words.add(total, builder.load(source, (affine(part), *index)))
         builder.store(builder.words.cast(total, target.dtype), target, index)
+
+    if not outer:
+        with builder.parallel((last,), sums.parts, kind="vector") as indices:
+            add(*indices)
+    else:
+        with (
+            builder.parallel(outer, last * sums.parts) as indices,
+            builder.loop(0, last, kind="vector") as along,
+        ):
+            add(*indices, along)
     return kernel_of(builder.nest, (None, step))

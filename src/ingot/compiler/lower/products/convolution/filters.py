@@ -85,7 +85,7 @@ class _Packing:
         if transposes:
             self._transposed(first, there, side)
         else:
-            with builder.loop(0, plain.channels) as channel:
+            with builder.loop(0, plain.channels, copies=1) as channel:  # LLVM would unroll all
                 self._row(first, affine(channel), affine(0), there)
         if plain.outputs % columns:
             with builder.loop(0, plain.channels) as channel:
@@ -129,7 +129,7 @@ class _Packing:
         with builder.loop(channels, plain.channels) as channel:
             self._row(first, affine(channel), affine(0), whole)
         if whole is not there:
-            with builder.loop(0, plain.channels) as channel:
+            with builder.loop(0, plain.channels, copies=1) as channel:  # LLVM would unroll all
                 self._row(first, affine(channel), whole, there)
 
     def _rows(self) -> Buffer:

@@ -69,6 +69,20 @@ class Layout(NamedTuple):
         shape[axis], strides[axis] = length, strides[axis] * step
         return Layout(tuple(shape), tuple(strides), offset)
 
+    def collapsed(self) -> Layout:
+        """The same elements in the same order, with adjacent axes joined where strides allow it."""
+        shape, strides = [1], [0]
+        for length, stride in zip(self.shape, self.strides, strict=True):
+            if length == 1:
+                continue
+            if shape[-1] == 1 or strides[-1] == length * stride:
+                shape[-1] *= length
+                strides[-1] = stride
+            else:
+                shape.append(length)
+                strides.append(stride)
+        return Layout(tuple(shape), tuple(strides), self.offset)
+
     def in_groups(self, axis: int, groups: int) -> Layout:
         """An axis split into two: groups, and the elements of each."""
         inner = self.shape[axis] // groups
