@@ -326,9 +326,7 @@ SCRATCH_ALIGNMENT = 64
 # Rows of results up to which operands of half types are converted as they are read; with more rows,
 # each element would be converted too often. matmul_bfloat16.
 MAX_CONVERTED_ROWS = 16
-# Tiles of a column of tiles per task, if there are at least MIN_PRODUCT_TASKS tasks: their part of
-# the left operand stays in L2. matmul_float32.
-TILES_PER_TASK = 16
+# Tasks of a product from which on each computes all columns of some rows. matmul_stack_odd.
 MIN_PRODUCT_TASKS = 16
 # Rows of results up to which these columns of tiles run one after the other. Otherwise blocks of
 # rows do, the last of which has fewer rows, so that its thread ends early. Measured, time by

@@ -14,7 +14,7 @@ from ingot.compiler.forms.affine import Affine, Extent, Index, affine
 from ingot.compiler.forms.nest.data import Buffer, Constant, Repeated, Value
 from ingot.compiler.forms.nests import Area, Kernel
 from ingot.compiler.forms.schedule import Group, without_ones
-from ingot.compiler.forms.size import Number, is_symbolic, largest
+from ingot.compiler.forms.size import Number, largest
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.domain import Operand
 from ingot.compiler.lower.group import GroupBuilder, Known, Memory
@@ -23,18 +23,16 @@ from ingot.compiler.lower.products.numbers import code_key, numbers_of
 from ingot.compiler.lower.products.operands import Matrices, Product
 from ingot.compiler.lower.products.panels import Panels
 from ingot.compiler.lower.products.register_tile import TileShape, accumulate, last_shape
+from ingot.compiler.lower.products.tasks import (
+    is_by_blocks,
+    is_by_columns,
+    tiles_per_block,
+    tiles_per_task,
+)
 from ingot.graph.dtype import uint32
 from ingot.graph.roles import View
 from ingot.graph.shape import size_of
-from ingot.tuning import (
-    CACHE_LINE,
-    MAX_ROWS_BY_COLUMNS,
-    MIN_PRODUCT_TASKS,
-    MIN_PRODUCT_THREAD_WORK,
-    SUM_BLOCK,
-    TILES_PER_TASK,
-)
-from ingot.tuning_products import MAX_BLOCK_RESULT_BYTES, MAX_BLOCK_RIGHT_BYTES
+from ingot.tuning import CACHE_LINE, MIN_PRODUCT_THREAD_WORK, SUM_BLOCK
 
 __all__ = ["ProductBuilder", "epilogue_of", "has_axes_of"]
 
@@ -93,7 +91,7 @@ class ProductBuilder(GroupBuilder):
         self.tile = tile
         self.last: TileShape | None = None  # tile shape of the last columns, if different
         self.tiles_per_task = 1  # vertically adjacent tiles per iteration
-        self.by_columns = _is_by_columns(product)  # whether threads share columns, rather than rows
+        self.by_columns = is_by_columns(product)  # whether threads share columns, rather than rows
         self.by_blocks = False  # whether threads share rows, each with all columns of results
         self.packed = left  # the left operand, if it is packed
         # the left operand, if the last elements of its rows belong to no pair
@@ -150,11 +148,11 @@ class ProductBuilder(GroupBuilder):
         product, tile = self.product, self.tile
         across = -(-product.n // tile.columns)
         down = -(-product.m // tile.rows)
-        self.by_blocks = across > 1 and _is_by_blocks(product, down)
+        self.by_blocks = across > 1 and is_by_blocks(product, down)
         if self.by_blocks:
-            self.tiles_per_task = _tiles_per_block(product, tile)
-        elif size_of(product.stack) * across * down >= MIN_PRODUCT_TASKS * TILES_PER_TASK:
-            self.tiles_per_task = TILES_PER_TASK
+            self.tiles_per_task = tiles_per_block(product, tile)
+        else:
+            self.tiles_per_task = tiles_per_task(product, across * down)
         if tile.lanes > 1:
             # each panel of a packed left operand has the rows of one tile
             self.last = last_shape(
@@ -459,34 +457,6 @@ class ProductBuilder(GroupBuilder):
         known = (*parts, *facts, *self.details)
         key = None if self.group.steps else code_key(self, self.numbers, *known)
         return kernel_of(self.nest, self.operands, key)
-
-
-def _is_by_columns(product: Product) -> bool:
-    """Whether the parallel loop computes one column of tiles after the other: their panels are then
-    divided among threads, each of which has its own in L2, and reads all rows of the left operand.
-    """
-    rows = product.left.rows
-    return bool(not is_symbolic(rows) and rows <= MAX_ROWS_BY_COLUMNS)
-
-
-def _is_by_blocks(product: Product, down: Number) -> bool:
-    """Whether a task computes all columns of some rows, so that these are read from memory once:
-    those of a stack, whose matrices on the right stay in L2 in the meantime, if there are enough
-    for all threads.
-    """
-    right = product.right
-    if not product.stack or any(map(is_symbolic, (down, product.n, product.k, *product.stack))):
-        return False
-    return bool(
-        right.rows * right.columns * right.dtype.size <= MAX_BLOCK_RIGHT_BYTES
-        and size_of(product.stack) * down >= MIN_PRODUCT_TASKS
-    )
-
-
-def _tiles_per_block(product: Product, tile: TileShape) -> int:
-    """Tiles below each other in a block of rows, whose results stay in L1."""
-    nbytes = tile.rows * product.n * product.dtype.size
-    return int(max(1, min(TILES_PER_TASK, MAX_BLOCK_RESULT_BYTES // nbytes)))
 
 
 def _is_view_of(view: Step, step: Step) -> bool:
