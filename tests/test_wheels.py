@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -97,7 +98,46 @@ def test_every_test_function_is_in_a_sample(tmp_path: Path) -> None:
         ("passed", f"test_some.py::test_many[{first}]"),
         ("passed", f"test_some.py::test_many[{second}]"),
         ("passed", "test_some.py::test_one"),
+        ("covered", "test_some.py"),
     ]
+
+
+def test_no_test_begins_after_the_deadline(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text("def test_first(): pass\ndef test_second(): pass\n")
+    (tmp_path / "test_b.py").write_text("def test_third(): pass\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "sampled", "-p", "no:cacheprovider"]
+    variables = {"PYTHONPATH": str(TOOL), "INGOT_RECORD": str(tmp_path / "record")}
+    done = subprocess.run(
+        [*command, "test_a.py", "test_b.py"],
+        check=False,
+        text=True,
+        capture_output=True,
+        cwd=tmp_path,
+        env={**os.environ, **variables, "INGOT_DEADLINE": "1"},
+    )
+    assert done.returncode == 2
+    (line,) = (tmp_path / "record").read_text().splitlines()
+    assert line.endswith("test_a.py::test_first")
+
+
+def test_a_crash_costs_one_file(tmp_path: Path) -> None:
+    """Another process goes on with the files after that at which the first ended."""
+    files = ["tests/a.py", "tests/b.py", "tests/c.py"]
+    batch = emulated_tests.Batch("some", files)
+    lines = ["passed 0.1 tests/a.py::test_one", "covered 0.1 tests/a.py"]
+
+    def ran(batch: emulated_tests.Batch) -> emulated_tests.Result:
+        if "tests/b.py" in batch.files:
+            return emulated_tests.Result(batch, lines, "pytest ended with -11", 1.0)
+        done = [f"passed 0.1 {file}::test" for file in batch.files]
+        done += [f"covered 0.2 {file}" for file in batch.files]
+        return emulated_tests.Result(batch, done, "", 1.0)
+
+    found = list(emulated_tests.results([batch], ran, 2, time.time() + 60))
+    assert [result.covered() for result in found] == [["tests/a.py"], ["tests/c.py"]]
+    counts = [dict(+result.counts()) for result in found]
+    assert counts == [{"passed": 1, "failed": 1}, {"passed": 1}]
+    assert not list(emulated_tests.results([batch], ran, 2, time.time() - 1))
 
 
 def test_modules_are_compiled_in_another_process(
@@ -162,11 +202,14 @@ def test_files_that_import_what_is_missing_are_left_out(
 
 def test_what_differs_between_processors_is_tested_first() -> None:
     batches = emulated_tests.batches_of([])
-    assert [batch.emulates_llvm for batch in batches[:2]] == [True, True]
-    names = [batch.name for batch in batches]
-    assert any(name.startswith("SVE") and "products" in name for name in names)
+    assert [batch.emulates_llvm for batch in batches[:2]] == [True, False]
+    with_sve = [
+        f for batch in batches if batch.processor == emulated_tests.SVE for f in batch.files
+    ]
+    assert any(file.startswith("tests/ops/products/") for file in with_sve)
     files = [file for batch in batches for file in batch.files]
     assert "tests/ops/products/" in "".join(files[:60])
+    assert len(files) - len(set(files)) == len(with_sve) > 30
     assert not any(file.startswith("tests/distributed") for file in files)
     assert {*map(str, files)} >= {"tests/compiler/machine/test_jit.py"}
     asked = emulated_tests.batches_of(["tests/compiler/machine/test_jit.py"])

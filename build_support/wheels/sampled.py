@@ -61,7 +61,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
     items[:] = [item for item in items if id(item) in kept]
     _began["file"] = processor_seconds()
-    without_tests = set(config.args) - {file_of(item) for item in items}
+    files = {argument for argument in config.args if argument.endswith(".py")}
+    without_tests = files - {file_of(item) for item in items}
     for file in sorted(without_tests):
         write_down("covered", "file", file)
 

@@ -237,7 +237,11 @@ static PyObject *array_compare(PyObject *a, PyObject *b, int comparison) {
 
 /* `==` is elementwise, so hashing goes by identity. */
 static Py_hash_t array_hash(PyObject *self) {
+#if PY_VERSION_HEX >= 0x030D0000
+    return Py_HashPointer(self);
+#else
     return _Py_HashPointer(self);
+#endif
 }
 
 static PyObject *array_shape(Array *self, void *Py_UNUSED(closure)) {

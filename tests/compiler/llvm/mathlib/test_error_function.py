@@ -9,6 +9,8 @@ from tests.compiler.accuracy import ulp_errors
 from tests.compiler.kernel_runner import compile_word
 from tests.compiler.llvm.mathlib.references import DTYPES, between, half_errors
 
+from ingot.compiler.llvm.lookup import has_permutations
+
 
 @pytest.mark.parametrize(
     ("word", "x"),
@@ -43,7 +45,9 @@ def test_the_table_has_errors_below_two_ulp_and_ends_at_one() -> None:
     x = borders.astype(np.float32).ravel()
     found = compile_word("erf", DTYPES[np.float32])(x)
     assert ulp_errors(found, scipy.special.erf(x.astype(np.float64))).max() < 2
-    ends = np.array([3.875, 3.9, 1e30, np.inf, -4.0, -np.inf, np.nan, -0.0], np.float32)
+    # The polynomials of processors without permutations end at 4; 0.99999994 is as near before.
+    end = 3.875 if has_permutations() else 4.0
+    ends = np.array([end, end + 0.025, 1e30, np.inf, -4.0, -np.inf, np.nan, -0.0], np.float32)
     found = compile_word("erf", DTYPES[np.float32])(ends)
     np.testing.assert_array_equal(found, [1, 1, 1, 1, -1, -1, np.nan, 0])
     assert np.signbit(found[-1])
