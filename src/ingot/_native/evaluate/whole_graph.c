@@ -44,8 +44,12 @@ static bool is_view(Node *node) {
     return PyObject_TypeCheck(node->op, (PyTypeObject *)callbacks.view_type);
 }
 
+static bool is_of(PyObject *op, PyObject *type) {
+    return type != NULL && PyObject_TypeCheck(op, (PyTypeObject *)type);
+}
+
 static bool communicates(PyObject *op) {
-    return callbacks.ordered_type != NULL && PyObject_TypeCheck(op, (PyTypeObject *)callbacks.ordered_type);
+    return is_of(op, callbacks.ordered_type);
 }
 
 typedef enum { DECLINED, SMALL, LARGE } Size;
@@ -56,12 +60,15 @@ static Size size_of_graph(const NodeList *order, bool computes_pending, bool tra
     bool large = false;
     double total = 0;
     int others = 0; /* nodes other than compiled functions, which are programs already, and communication */
+    int fused = 0, programs = 0;
     for (Py_ssize_t i = 0; i < order->count; i++) {
         Node *node = order->items[i];
         if (node->op == NULL || (node->pending != NULL && !computes_pending) || (node->tracer && tracing))
             return DECLINED;
         others += !Py_IS_TYPE(node->op, (PyTypeObject *)callbacks.compiled_type) &&
                   !Py_IS_TYPE(node->op, (PyTypeObject *)callbacks.output_type) && !communicates(node->op);
+        fused += is_of(node->op, callbacks.map_type) || is_of(node->op, callbacks.reduce_type);
+        programs += is_of(node->op, callbacks.alone_type);
         double elements = count_elements(node);
         if (elements >= MIN_FUSED_NODE_ELEMENTS && !is_view(node)) {
             total += elements;
@@ -72,7 +79,7 @@ static Size size_of_graph(const NodeList *order, bool computes_pending, bool tra
             return DECLINED; /* evaluating the op raises the proper error */
         }
     }
-    if (others < 2)
+    if (others < 2 || fused < 2 || fused < programs)
         return DECLINED;
     if (large && total >= (double)others * MIN_FUSED_NODE_ELEMENTS)
         return LARGE;

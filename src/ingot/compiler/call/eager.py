@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ingot import _native
 from ingot._native import Dtype, NativeProgram, Node, UseCounter
 from ingot.compiler.call.examples import Dimensions, Numbers, generalised, skeleton
-from ingot.compiler.call.fusion_policy import Family, may_fuse, pays
+from ingot.compiler.call.fusion_policy import Family, pays
 from ingot.compiler.forms.tape import (
     Step,
     Tape,
@@ -171,8 +171,6 @@ def evaluate_whole(
 
     A graph that `is_frequent` is small and has come often enough to be compiled at once.
     """
-    if not may_fuse(nodes):
-        return False
     try:
         found = _program(nodes, wanted, is_frequent)
     except (AttributeError, IndexError, KeyError):

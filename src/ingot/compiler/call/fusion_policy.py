@@ -7,7 +7,7 @@ The rules, in the order in which they are applied; a graph that fails one runs o
 2.  **It is large enough to consider.** Some result has at least MIN_FUSED_ELEMENTS elements, there
     are two ops or more, and results of at least MIN_FUSED_NODE_ELEMENTS have that many elements per
     op on average. Views do not count as results, nor compiled functions and their outputs as ops.
-3.  **Fusion can help** (`may_fuse`): at most MAX_FUSED_NODES nodes, of which two or more are
+3.  **Fusion can help**: at most MAX_FUSED_NODES nodes, of which two or more are
     elementwise or reductions, because nothing else is fused, and at least as many of these as of
     ops that are programs by themselves. A decoding step consists mostly of the latter: products,
     norms and attention over a cache that grows each time. They run one by one without Python,
@@ -31,26 +31,22 @@ they do with a cache that grows by a token at each step, programs are seldom run
 MAX_TRIAL_PROGRAMS, a family gets another one only if its programs have been run
 MIN_RUNS_PER_PROGRAM times each, on average.
 
-Rules 1, 2 and 6 apply to every evaluation, so they are in C (`size_of_graph` and `recurs_often` in
-`_native/evaluate/whole_graph.c`); the others are here. C also caches the programs that were run, so
-that equal graphs do not reach Python again. The thresholds and their reasons are in `tuning.py`.
+Rules 1, 2, 3 and 6 apply to every evaluation, so they are in C (`size_of_graph` and `recurs_often`
+in `_native/evaluate/whole_graph.c`); the others are here. C also caches the programs that were run,
+so that equal graphs do not reach Python again. The thresholds and their reasons are in `tuning.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from ingot._native import Node, UseCounter
-from ingot.graph.roles import Map, Reduce, Tiled
+from ingot._native import UseCounter
 from ingot.tuning import (
-    MAX_FUSED_NODES,
     MAX_TRIAL_PROGRAMS,
     MIN_BYTES_TO_FUSE_AT_ONCE,
     MIN_BYTES_TO_FUSE_AT_ONCE_PER_NODE,
     MIN_RUNS_PER_PROGRAM,
 )
 
-__all__ = ["Family", "may_fuse", "pays"]
+__all__ = ["Family", "pays"]
 
 
 class Family:
@@ -68,14 +64,6 @@ class Family:
         if self.programs < MAX_TRIAL_PROGRAMS:
             return True
         return self.runs.count >= MIN_RUNS_PER_PROGRAM * self.programs
-
-
-def may_fuse(nodes: Sequence[Node]) -> bool:
-    """Rule 3: whether fusion can win anything, in bounded time."""
-    if len(nodes) > MAX_FUSED_NODES:
-        return False
-    fused = sum(isinstance(node.op, (Map, Reduce)) for node in nodes)
-    return fused >= 2 and fused >= sum(isinstance(node.op, Tiled) for node in nodes)
 
 
 def pays(nbytes: int, node_count: int, seen: int, family: Family) -> bool:
