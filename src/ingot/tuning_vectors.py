@@ -22,10 +22,10 @@ MIN_VECTORISED_LENGTH = 8
 # and 28.9; with two roundings silu 25.1 and 25.6, with one tanh 32.7 and 30.9. LLVM takes 4 to 16
 # ms longer for gelu. odd_gelu_1023x4097_float16.
 MIN_LONG_ROUNDINGS = 4
-# Elements up to which the last pass over a row has masked lanes, and the share of a vector that
-# what remains of it then fills at least. Measured on one thread, relative to shorter vectors: layer
-# norm of rows of 63 elements 0.93, of 95 0.79, of 127 0.80, but of 97 1.36, of 358 1.42 and of 4090
-# 1.24; softmax of 95 0.90, of 127 0.89, of 97 1.13. odd_softmax_7x1023.
+# Elements up to which the last pass over a row that does not fit into registers has masked lanes,
+# and the share of a vector that what remains of it then fills at least. Measured on one thread,
+# relative to shorter vectors: layer norm of rows of 95 elements 0.79, of 127 0.80, but of 97 1.36,
+# of 358 1.42 and of 4090 1.24. odd_softmax_7x1023.
 MAX_MASKED_ROW = 512
 MIN_MASKED_SHARE = 0.75
 # Rows along the last of several axes above which vectors run across short rows that are written
@@ -36,3 +36,15 @@ MIN_MASKED_SHARE = 0.75
 # x 31 1.9 and 2.8, 50,000 x 10 1.3 and 9.8. No benchmark.
 MIN_ROWS_ACROSS = 8
 MIN_ROWS_ACROSS_TWICE = 256
+# Rows that are computed at a time if they fit into registers: processors have room for about 130
+# instructions on vectors that wait for operands, and what follows a reduction waits for it.
+# Measured on one thread, ns per element one at a time and eight: layer norm of rows of 16 elements
+# 0.39 and 0.28, of 32 0.27 and 0.22; softmax of 16 0.71 and 0.51, of 32 0.63 and 0.45. Rows that do
+# not fit eight times are computed four or two at a time: layer norm of 65 float16 0.38 and 0.30.
+# odd_softmax_7x1023.
+MAX_ROWS_TOGETHER = 8
+# Elements of a row of half types up to which functions of it are unrolled instead of computed in
+# registers. ns per element of a softmax of bfloat16, unrolled and in registers: 12 elements 0.88
+# and 0.98, 17 0.86 and 1.07, 22 0.87 and 0.83; float16 17 0.94 and 0.92. float32 is faster in
+# registers from 9 on: 1.00 and 0.91. odd_softmax_1023x7.
+MAX_UNROLLED_HALVES = 20

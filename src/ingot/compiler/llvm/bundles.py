@@ -14,7 +14,6 @@ from ingot.compiler.llvm.code import (
     Code,
     Register,
     lane_count,
-    like_lanes,
     literal,
     splat,
     type_suffix,
@@ -91,6 +90,14 @@ def some_lanes(code: Code, bundles: Sequence[Element], picks: Sequence[int]) -> 
 def _some(code: Code, bundles: Sequence[Register], picks: Sequence[int]) -> Register:
     first, *others = bundles
     scalar = first.type[1:-1].split(" x ")[1]
+    count = sum(pick < len(picks) for pick in picks)
+    if others and list(picks) == [
+        lane + (lane >= count) * len(picks) for lane in range(len(picks))
+    ]:
+        # As a shuffle, LLVM would blend lanes in pairs where it can, in more instructions.
+        return code.select(
+            _mask(code, len(picks), _hidden(code, literal("i64", count))), first, others[0]
+        )
     if len(picks) == 1:
         number, lane = divmod(picks[0], lane_count(first.type))
         return code.assign(scalar, f"extractelement {bundles[number]}, i64 {lane}")
@@ -136,9 +143,14 @@ def store_lanes(k: LLVMKernel, x: Element, address: Register, below: Register | 
     if x.dtype.size == 2:
         # LLVM miscompiles the masked store of elements truncated from four bytes under a mask that
         # is known to have one lane: it writes four bytes. Hide the mask from it.
-        below = code.assign("i64", f'call i64 asm "", "=r,0"({below})')
+        below = _hidden(code, below)
     size, mask = literal("i32", x.dtype.size), _mask(code, lanes, below)
     code.do(f"call void @{name}({value}, {address}, {size}, {mask})")
+
+
+def _hidden(code: Code, x: Register) -> Register:
+    """A number whose value LLVM does not know, but may compute before a loop."""
+    return code.assign("i64", f'call i64 asm "", "=r,0"({x}) nounwind willreturn memory(none)')
 
 
 def _mask(code: Code, lanes: int, below: Register) -> Register:
@@ -148,28 +160,17 @@ def _mask(code: Code, lanes: int, below: Register) -> Register:
     numbers = ", ".join(f"i32 {lane}" for lane in range(lanes))
     most = code.call("i64", "llvm.smin.i64", below, literal("i64", lanes))
     count = code.call("i64", "llvm.smax.i64", most, literal("i64", 0))
-    limit = _splatted(code, code.assign("i32", f"trunc {count} to i32"), lanes)
+    limit = code.broadcast(code.assign("i32", f"trunc {count} to i32"), lanes)
     return code.compare("icmp slt", Register(f"<{numbers}>", limit.type), limit)
 
 
 def in_all_lanes(code: Code, x: Element, lanes: int) -> Element:
     """An element broadcast to all lanes, or each lane of a bundle repeated in adjacent lanes."""
     return Element(
-        _splatted(code, x.register, lanes),
+        code.broadcast(x.register, lanes),
         x.dtype,
-        None if x.imaginary is None else _splatted(code, x.imaginary, lanes),
+        None if x.imaginary is None else code.broadcast(x.imaginary, lanes),
         rounded=x.rounded,
         short_nan=x.short_nan,
+        scalar=None if lane_count(x.register.type) > 1 else x.register,
     )
-
-
-def _splatted(code: Code, x: Register, lanes: int) -> Register:
-    count = lane_count(x.type)
-    if count > 1:
-        type = x.type.replace(f"<{count} x", f"<{lanes} x", 1)
-        mask = ", ".join(f"i32 {lane * count // lanes}" for lane in range(lanes))
-        return code.assign(type, f"shufflevector {x}, {x.type} poison, <{lanes} x i32> <{mask}>")
-    type = like_lanes(x.type, f"<{lanes} x i1>")
-    first = code.assign(type, f"insertelement {type} poison, {x}, i64 0")
-    zeros = f"<{lanes} x i32> zeroinitializer"
-    return code.assign(type, f"shufflevector {type} {first.name}, {type} poison, {zeros}")

@@ -300,6 +300,20 @@ class Code:
         """A constant of the type of another value, in all lanes."""
         return literal(like.type, value)
 
+    def broadcast(self, x: Register, lanes: int) -> Register:
+        """A value in all lanes of a vector, or each lane of a vector in as many adjacent ones."""
+        count = lane_count(x.type)
+        if count > 1:
+            type = x.type.replace(f"<{count} x", f"<{lanes} x", 1)
+            mask = ", ".join(f"i32 {lane * count // lanes}" for lane in range(lanes))
+            return self.assign(
+                type, f"shufflevector {x}, {x.type} poison, <{lanes} x i32> <{mask}>"
+            )
+        type = f"<{lanes} x {x.type}>"
+        first = self.assign(type, f"insertelement {type} poison, {x}, i64 0")
+        zeros = f"<{lanes} x i32> zeroinitializer"
+        return self.assign(type, f"shufflevector {type} {first.name}, {type} poison, {zeros}")
+
     def load(self, type: str, address: Register, metadata: str = "") -> Register:
         """Loads from an address."""
         return self.assign(type, f"load {type}, ptr {address.name}{metadata}{self._access()}")

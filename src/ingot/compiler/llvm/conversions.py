@@ -41,6 +41,7 @@ class Element:
     # For bfloat16: whether the low half of a NaN is zero, so that rounding cannot carry into the
     # exponent. Arithmetic propagates the NaNs of its operands.
     short_nan: bool = False
+    scalar: Register | None = None  # what all lanes repeat
 
     @property
     def is_half(self) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ingot._native import Dtype
 from ingot.compiler.forms.nest.words import RANKS, rank_offset
 from ingot.compiler.llvm import mathlib
-from ingot.compiler.llvm.code import Register, lane_type, literal, literal_value
+from ingot.compiler.llvm.code import Register, lane_count, lane_type, literal, literal_value
 from ingot.compiler.llvm.conversions import (
     Conversions,
     Element,
@@ -81,16 +81,20 @@ class LLVMKernel(Conversions):
             return self._binary(
                 "fmul", a, replace(b, register=literal(b.register.type, reciprocal))
             )
-        if are_halves and a.dtype is float16 and self.code.is_invariant(b.register):
-            return Element(self._quotient(a.register, b.register), float16)
+        if are_halves and a.dtype is float16:
+            if b.scalar is not None:
+                return Element(self._quotient(a.register, b.scalar), float16)
+            if self.code.is_invariant(b.register):
+                return Element(self._quotient(a.register, b.register), float16)
         return self._binary("fdiv", a, b)
 
     def _quotient(self, a: Register, b: Register) -> Register:
-        """The quotient of two float16, as float32, by one that a loop divides all its elements by:
-        the product with its reciprocal as the sum of two float32, which LLVM computes before the
-        loop. Both have the sign of the divisor, and neither is zero unless the divisor is infinite,
-        so that zeros and infinities keep their signs. A quotient that is a midpoint of two float16
-        has few bits and comes out exactly; others are further from all midpoints than the error.
+        """The quotient of two float16, as float32, by one that a loop divides all its elements by,
+        or a bundle all its lanes: the product with its reciprocal as the sum of two float32, which
+        are computed once. Both have the sign of the divisor, and neither is zero unless the divisor
+        is infinite, so that zeros and infinities keep their signs. A quotient that is a midpoint of
+        two float16 has few bits and comes out exactly; others are further from all midpoints than
+        the error.
         """
         code = self.code
         one = code.constant(1.0, b)
@@ -104,6 +108,8 @@ class LLVMKernel(Conversions):
         has_rest = code.compare("fcmp ogt", rest, zero)
         factor = code.select(has_rest, rest, code.constant(2.0**-40, b))
         low = code.binary("fmul", factor, high)
+        if a.type != b.type:
+            high, low = (code.broadcast(each, lane_count(a.type)) for each in (high, low))
         return code.intrinsic("fma", a, high, code.binary("fmul", a, low))
 
     def fused_multiply_add(self, a: Element, b: Element, c: Element) -> Element:

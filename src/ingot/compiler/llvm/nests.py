@@ -50,7 +50,7 @@ from ingot.compiler.llvm.bundles import (
     some_lanes,
     store_lanes,
 )
-from ingot.compiler.llvm.code import Code, Register, literal
+from ingot.compiler.llvm.code import ALONE, Code, Register, literal
 from ingot.compiler.llvm.code import Loop as CodeLoop
 from ingot.compiler.llvm.copies import copy_block
 from ingot.compiler.llvm.emit import Element, LLVMKernel, register_type
@@ -257,8 +257,10 @@ class _Writer:
             self._body(region.body)
             return
         outside = self.pointers
-        few = few_iterations(region)
-        with self.code.loop(begin, end, interleaved=interleaved(region), few=few) as loop:
+        in_vectors = is_in_vectors(self.nest)  # LLVM has none to make of its iterations
+        few = 0 if in_vectors else few_iterations(region)
+        several = ALONE if in_vectors else interleaved(region)
+        with self.code.loop(begin, end, interleaved=several, few=few) as loop:
             self.pointers = dict(outside)
             at = loop.index
             for number in range(len(region.indices) - 1, -1, -1):

@@ -196,9 +196,23 @@ class NestBuilder:
     # Statements
 
     def apply(self, value: Apply) -> Apply:
-        """Appends the application of a word."""
+        """Appends the application of a word. Elements beside bundles are broadcast."""
+        operands = value.operands
+        if len(operands) > 1:
+            lanes = max([x.lanes for x in operands])
+            if lanes > 1:
+                value.operands = tuple([self.in_lanes(x, lanes) for x in operands])
+                value.lanes = lanes
         self.body.append(value)
         return value
+
+    def in_lanes(self, x: Value, lanes: int) -> Value:
+        """An element in all lanes of a bundle; a bundle as it is."""
+        if x.lanes == lanes:
+            return x
+        return (
+            repeated(x.dtype, x.value, lanes) if isinstance(x, Constant) else self.splat(x, lanes)
+        )
 
     def load(self, buffer: Buffer, index: Sequence[Affine | Value], ahead: int = 0) -> Load:
         """Loads one element."""
@@ -248,9 +262,10 @@ class NestBuilder:
     def some_lanes(self, value: Value, first: int, lanes: int, stride: int = 1) -> Lanes:
         """Every `stride`-th lane of a bundle, from `first` on."""
         picks = tuple(range(first, first + lanes * stride, stride))
-        return self._lanes((value,), picks)
+        return self.picked_lanes((value,), picks)
 
-    def _lanes(self, values: tuple[Value, ...], picks: tuple[int, ...]) -> Lanes:
+    def picked_lanes(self, values: tuple[Value, ...], picks: tuple[int, ...]) -> Lanes:
+        """Lanes of one or two bundles, counted through both."""
         found = Lanes(values[0].dtype, values, picks)
         self.body.append(found)
         return found
@@ -275,6 +290,18 @@ class NestBuilder:
             some = 1 << (len(values).bit_length() - 1)
             first, rest = (self.fold_each(each, combine) for each in (values[:some], values[some:]))
             return [*first, *rest]
+        return [
+            self.some_lanes(each, at, 1) if each.lanes > 1 else each
+            for each in self.fold_together(values, combine)
+            for at in range(each.lanes)
+        ]
+
+    def fold_together(
+        self, values: Sequence[Value], combine: Callable[[Value, Value], Value]
+    ) -> list[Value]:
+        """The results of `fold_each` as the lanes of bundles. The number of values is a power of
+        two.
+        """
         bundles, width = list(values), values[0].lanes  # width: lanes of what is one value
         while width > 1:
             width //= 2
@@ -282,17 +309,13 @@ class NestBuilder:
                 combine(*[self._halves(bundles[at : at + 2], width, half) for half in (0, 1)])
                 for at in range(0, len(bundles), 2)
             ]
-        return [
-            self.some_lanes(each, at, 1) if each.lanes > 1 else each
-            for each in bundles
-            for at in range(each.lanes)
-        ]
+        return bundles
 
     def _halves(self, bundles: Sequence[Value], width: int, half: int) -> Lanes:
         """The first or second halves, of a width, of all values in some bundles."""
         lanes = range(half * width, sum(each.lanes for each in bundles), 2 * width)
         picks = tuple(first + at for first in lanes for at in range(width))
-        return self._lanes(tuple(bundles), picks)
+        return self.picked_lanes(tuple(bundles), picks)
 
     def position(self, position: Affine, dtype: Dtype) -> Position:
         """The value of an affine expression."""

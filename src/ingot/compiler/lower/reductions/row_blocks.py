@@ -45,6 +45,7 @@ from ingot.tuning import (
 __all__ = [
     "Elements",
     "Rows",
+    "calls_functions",
     "is_provably_zero",
     "is_written_out",
     "lane_count",
@@ -69,10 +70,10 @@ def is_written_out(builder: GroupBuilder, length: int) -> bool:
         return True
     if any(step.dtype is complex64 for step in builder.reductions):
         return length < LANES
-    return length <= MAX_UNROLLED_ROW and length % HALF_VECTOR != 0 and _calls_functions(builder)
+    return length <= MAX_UNROLLED_ROW and length % HALF_VECTOR != 0 and calls_functions(builder)
 
 
-def _calls_functions(builder: GroupBuilder) -> bool:
+def calls_functions(builder: GroupBuilder) -> bool:
     """Whether elements, rather than whole rows, are computed by functions of many instructions."""
     scratch, elements = NestBuilder(), size_of(builder.group.domain)
     for step in builder.group.steps:

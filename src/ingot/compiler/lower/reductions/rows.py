@@ -19,6 +19,11 @@ from ingot.compiler.lower.group import GroupBuilder, Known, Memory, Point
 from ingot.compiler.lower.kernel import Kernel
 from ingot.compiler.lower.reductions.accumulator import Accumulator
 from ingot.compiler.lower.reductions.packing import has_gaps, is_stepped, packed
+from ingot.compiler.lower.reductions.register_rows import (
+    RegisterRows,
+    fits_registers,
+    rows_together,
+)
 from ingot.compiler.lower.reductions.row_blocks import Rows, is_written_out
 from ingot.graph.dtype import bfloat16, float16, float32
 from ingot.graph.numerics.reduction_order import LANES
@@ -47,6 +52,8 @@ def lower_rows(builder: GroupBuilder) -> Kernel:
     """The kernel of a group that is processed by rows."""
     domain = builder.domain
     passes = _Passes(builder)
+    if fits_registers(builder):
+        return _in_registers(builder, passes)
     kept = _memory_for_kept(builder, passes)
     across = _kind_across(builder, passes)
     with _every_row(builder, across) as point:
@@ -97,6 +104,29 @@ def _every_row(builder: GroupBuilder, kind: str) -> Iterator[Point]:
     ):
         at = dict(zip(domain.kept, (*indices, index), strict=True))
         yield tuple(affine(at.get(axis, 0)) for axis in range(len(domain.lengths)))
+
+
+def _in_registers(builder: GroupBuilder, passes: _Passes) -> Kernel:
+    """The kernel of a group whose rows are short. Rows that several at a time leave over have a
+    parallel loop of their own.
+    """
+    domain = builder.domain
+    work, together = domain.size(domain.reduced), rows_together(builder)
+    if together == 1:
+        with builder.rows(work) as point:
+            RegisterRows(builder, passes, 1).compute([point])
+        return builder.finish()
+    (axis,) = domain.kept
+    rows = domain.lengths[axis]
+    for first, count in ((0, together), (rows - rows % together, 1)):
+        if first == rows:
+            break
+        with builder.parallel([(rows - first) // count], count * work) as (block,):
+            origin: Point = (affine(0),) * len(domain.lengths)
+            at = affine(block) * count + first
+            points = [(*origin[:axis], at + row, *origin[axis + 1 :]) for row in range(count)]
+            RegisterRows(builder, passes, count).compute(points)
+    return builder.finish()
 
 
 def _elements_of_rows(builder: GroupBuilder, point: Point) -> Known:
