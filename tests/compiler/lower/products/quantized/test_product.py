@@ -12,11 +12,13 @@ from tests.compiler.forms.nest.nest_runner import Memory, run_nest
 from tests.support.processes import output_of
 
 import ingot.core as mx
+from ingot._native import forget_programs
 from ingot.compiler.forms.affine import Symbol
 from ingot.compiler.forms.nest.data import Nest
 from ingot.compiler.forms.nest.interpret import interpret
 from ingot.compiler.forms.nest.verify import verify
 from ingot.compiler.llvm.nests import nest_module
+from ingot.runtime.processor import processor_features
 
 AFFINE = [("affine", group, bits) for group in (32, 64, 128) for bits in (1, 2, 3, 4, 5, 6, 8)]
 FLOATS = [("mxfp4", 32, 4), ("mxfp8", 32, 8), ("nvfp4", 16, 4)]
@@ -66,6 +68,73 @@ def test_equals_float64(scheme: Scheme) -> None:
         np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-6 * np.sqrt(length) * 10)
         eager = mx.quantized_matmul(mx.array(x), *parts, **options(scheme))
         np.testing.assert_array_equal(np.array(eager), found)
+
+
+DIGITS = [("affine", 64, 4), ("affine", 32, 8), ("affine", 128, 2), ("affine", 64, 1)]
+LONG = [(7, 1024, 1), (3, 1152, 2), (16, 2048, 4), (5, 1088, 3)]
+
+
+@pytest.mark.parametrize("scheme", DIGITS, ids=str)
+def test_long_rows_are_multiplied_in_digits_where_bytes_can_be(scheme: Scheme) -> None:
+    are_bytes = "avx512_vnni" in processor_features() and scheme[2] <= 4
+    for columns, length, rows in LONG:
+        length = -(-length // scheme[1]) * scheme[1]
+        parts, x = matrix(scheme, columns, length), rows_of(rows, length)
+        x[:, ::7] *= 100
+        x[0, 32:64] = 0
+        found = np.array(compiled(scheme)(mx.array(x), *parts))
+        wanted = expected(x, parts, scheme)
+        size = np.linalg.norm(wanted) / np.sqrt(wanted.size)
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=4e-6 * size)
+        (ordering, product) = kernels(scheme, mx.array(x), *parts)
+        assert (product.nest.buffers[0].name == "bytes") is are_bytes
+        for number, kernel in enumerate((ordering, product)):
+            check_nest(kernel.nest, number)
+
+
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16], ids=lambda dtype: dtype.name)
+def test_long_rows_of_half_types(dtype: mx.Dtype) -> None:
+    scheme = ("affine", 64, 4)
+    parts = matrix(scheme, 9, 1152, dtype)
+    x = mx.array(rows_of(2, 1152)).astype(dtype)
+    found = compiled(scheme)(x, *parts)
+    assert found.dtype == dtype
+    wanted = expected(np.array(x.astype(mx.float32)), parts, scheme)
+    step = 2.0**-10 if dtype == mx.float16 else 2.0**-8
+    np.testing.assert_allclose(np.array(found.astype(mx.float32)), wanted, rtol=step, atol=1e-4)
+    x[1, 70] = mx.inf
+    found = np.array(compiled(scheme)(x, *parts).astype(mx.float32))
+    assert np.isfinite(found[0]).all()
+    assert not np.isfinite(found[1]).any()
+
+
+@pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan, 3e38])
+def test_long_rows_that_are_not_finite(special: float) -> None:
+    parts = matrix(("affine", 64, 4), 6, 1152)
+    numbers = np.array(mx.dequantize(*parts, group_size=64, bits=4)).astype(np.float64)
+    x = rows_of(3, 1152)
+    x[1, 70] = special
+    found = np.array(compiled(("affine", 64, 4))(mx.array(x), *parts))
+    with np.errstate(invalid="ignore", over="ignore"):
+        wanted = (x.astype(np.float64) @ numbers.T).astype(np.float32)
+    assert np.isfinite(found[[0, 2]]).all()
+    np.testing.assert_allclose(found[1], wanted[1], rtol=1e-5)
+
+
+def test_bits_do_not_depend_on_products_before() -> None:
+    scheme = ("affine", 64, 4)
+    parts = matrix(scheme, 9, 1152)
+    rows = {count: mx.array(rows_of(count, 1152)) for count in (1, 2, 3, 4, 5, 6)}
+
+    def product(count: int) -> np.ndarray:
+        return np.array(mx.quantized_matmul(rows[count], *parts, **options(scheme)))
+
+    first = {count: product(count) for count in (4, 6, 1)}
+    for count in rows:  # from the third on, their number is a symbol
+        product(count)
+    forget_programs()
+    for count, bits in first.items():
+        np.testing.assert_array_equal(product(count), bits)
 
 
 @pytest.mark.parametrize("scheme", [("affine", 64, 4), ("affine", 128, 5)], ids=str)

@@ -1,13 +1,17 @@
-"""Products of int8 rows and quantised matrices: an instruction multiplies four bytes per word.
+"""Products of rows of bytes and quantised matrices: an instruction multiplies four per word.
 
-Input: a `QuantizedProduct` whose rows are to be quantised to int8 in blocks of 32
-(`graph/numerics/activations.py`) and whose codes do not straddle bytes. A lane has the codes of a
-block: as many words as a code has bits. Products of a block are summed in int32, which are then
-multiplied by the scales of both the block and the group. The first kernel quantises the rows and
-permutes them to the order of codes: each byte of a word has 8 / bits codes, so shifting the word by
-a multiple of `bits` moves one code of each byte to its lower end, and there is a word of four
-elements for each word of codes and each shift. Next to these are, for each block, its scale, and
-the sum of its bytes times that scale, for biases.
+Input: a `QuantizedProduct` whose codes do not straddle bytes and whose rows are to be quantised to
+int8 in blocks of 32 (`graph/numerics/activations.py`), or to be multiplied in three digits of a
+byte each. A lane has the codes of a block: as many words as a code has bits. Products of a block
+are summed in int32, which are then multiplied by the scales of both the block and the group. The
+first kernel quantises the rows and permutes them to the order of codes: each byte of a word has 8 /
+bits codes, so shifting the word by a multiple of `bits` moves one code of each byte to its lower
+end, and there is a word of four elements for each word of codes and each shift. Next to these are,
+for each block, its scale, and the sum of its elements, for biases.
+
+Three digits are the elements of a block as multiples of 2 ** -23 of the largest one: as exact as
+float32 is there. Their products with codes are summed without rounding, so that results differ from
+sums of float32 products by as little as these do from each other in another order.
 """
 
 from __future__ import annotations
@@ -23,9 +27,15 @@ from ingot.graph.dtype import float32, int32, uint32
 from ingot.graph.numerics.activations import ACTIVATION_BLOCK
 from ingot.graph.shape import contiguous, size_of
 
-__all__ = ["Bytes", "BytesTile", "in_blocks", "quantise_row"]
+__all__ = ["FLOAT_DIGITS", "Bytes", "BytesTile", "in_blocks", "quantise_row"]
 
+FLOAT_DIGITS = 3
 _BYTE = 8
+_BLOCK_WORDS = ACTIVATION_BLOCK // 4
+# The largest element of a block, in steps, by its number of digits, which are from -128 to 127:
+# with three, rounding may add a step.
+_LARGEST = {1: 127.0, FLOAT_DIGITS: 127.0 * (1 + 256 + 256**2) - 128}
+_SMALLEST_BLOCK = 2.0**-100  # its largest element as 1: steps below are not float32 numbers
 
 
 def in_blocks(scheme: Scheme) -> Scheme | None:
@@ -38,14 +48,15 @@ def in_blocks(scheme: Scheme) -> Scheme | None:
 
 
 class Bytes:
-    """The layout of rows of bytes in scratch memory: for each row the words of all chunks, then the
-    scales and sums of each lane.
+    """The layout of rows of bytes in scratch memory: for each row the words of all chunks, from the
+    lowest digits to the highest, then the scales and sums of each lane.
     """
 
-    def __init__(self, codes: Codes, chunks: int) -> None:
+    def __init__(self, codes: Codes, chunks: int, digits: int) -> None:
         self.codes = codes
+        self.digits = digits
         self.shifts = _BYTE // codes.scheme.bits
-        self.words_shape = (chunks, ACTIVATION_BLOCK // 4, codes.lanes)
+        self.words_shape = (chunks, digits * _BLOCK_WORDS, codes.lanes)
         self.factors_shape = (chunks, 2, codes.lanes)
 
     @property
@@ -90,35 +101,51 @@ def quantise_row(
     first = place[1] * lanes
     with builder.loop(0, lanes, affine(units) - first) as lane:
         at = (*above, (first + lane) * ACTIVATION_BLOCK)
-        found = builder.load_lanes(x, at, ACTIVATION_BLOCK)
-        scale, whole = _scaled(builder, k.cast(found, float32))
-        for shift in range(rows.shifts):
-            word: Value | None = None  # one for each word of codes
-            for byte in range(4):
-                begin, stride = byte * rows.shifts + shift, ACTIVATION_BLOCK // count
-                part = _byte(builder, builder.some_lanes(whole, begin, count, stride), byte)
-                word = part if word is None else k.bitwise_or(word, part)
-            assert word is not None
-            for number in range(count):
-                each = word if count == 1 else builder.some_lanes(word, number, 1)
-                vector = affine(number * rows.shifts + shift)
-                builder.store(each, words, (*place, vector, affine(lane)))
-        total = k.cast(builder.fold_lanes(whole, k.add), float32)
-        for number, value in enumerate((scale, k.multiply(total, scale))):
+        found = k.cast(builder.load_lanes(x, at, ACTIVATION_BLOCK), float32)
+        scale, whole = _scaled(builder, found, rows.digits)
+        for position, digit in enumerate(_digits(builder, whole, rows.digits)):
+            for shift in range(rows.shifts):
+                word: Value | None = None  # one for each word of codes
+                for byte in range(4):
+                    begin, stride = byte * rows.shifts + shift, ACTIVATION_BLOCK // count
+                    part = _byte(builder, builder.some_lanes(digit, begin, count, stride), byte)
+                    word = part if word is None else k.bitwise_or(word, part)
+                assert word is not None
+                for number in range(count):
+                    each = word if count == 1 else builder.some_lanes(word, number, 1)
+                    vector = affine(position * _BLOCK_WORDS + number * rows.shifts + shift)
+                    builder.store(each, words, (*place, vector, affine(lane)))
+        if rows.digits == 1:  # of what was rounded
+            total = k.multiply(k.cast(builder.fold_lanes(whole, k.add), float32), scale)
+        else:
+            total = builder.fold_lanes(found, k.add)
+        for number, value in enumerate((scale, total)):
             builder.store(value, factors, (*place, affine(number), affine(lane)))
 
 
-def _scaled(builder: NestBuilder, values: Value) -> tuple[Value, Value]:
+def _scaled(builder: NestBuilder, values: Value, digits: int) -> tuple[Value, Value]:
     """The scale of a block, and its elements as int32 multiples of that scale."""
-    k, zero = builder.words, Constant(float32, 0.0)
+    k, zero, steps = builder.words, Constant(float32, 0.0), _LARGEST[digits]
     largest = builder.fold_lanes(k.absolute(values), k.maximum)
+    if digits > 1:
+        largest = k.maximum(largest, Constant(float32, _SMALLEST_BLOCK))
     # infinities and NaN make the scale NaN
     finite = k.fused_multiply_add(largest, zero, largest)
-    scale = k.multiply(finite, Constant(float32, 1 / 127))
-    over = k.divide(Constant(float32, 127.0), largest)
-    inverse = k.select(k.equal(largest, zero), zero, over)
+    scale = k.multiply(finite, Constant(float32, 1 / steps))
+    inverse = k.divide(Constant(float32, steps), largest)
+    if digits == 1:
+        inverse = k.select(k.equal(largest, zero), zero, inverse)
     whole = k.round(k.multiply(values, builder.splat(inverse, values.lanes)))
     return scale, k.cast(whole, int32)
+
+
+def _digits(builder: NestBuilder, whole: Value, count: int) -> list[Value]:
+    """Integers whose lowest bytes are the signed digits of others, the lowest digit first."""
+    k, found = builder.words, [whole]
+    half, byte = (repeated(int32, number, whole.lanes) for number in (1 << _BYTE - 1, _BYTE))
+    while len(found) < count:
+        found.append(k.right_shift(k.add(found[-1], half), byte))
+    return found
 
 
 def _byte(builder: NestBuilder, x: Value, number: int) -> Value:
@@ -144,6 +171,7 @@ class BytesTile(QuantizedTile):
     ) -> None:
         self.bytes, factors = buffers
         self.shifts = rows.shifts
+        self.digits = rows.digits
         super().__init__(builder, rows.codes, units, factors, matrix, columns)
 
     def factored(self, rows: list[Affine]) -> Sums:
@@ -154,25 +182,39 @@ class BytesTile(QuantizedTile):
         """Adds the products of a chunk to sums."""
         k, lanes = self.builder.words, chunk.unpacker.lanes
         zero = repeated(int32, 0, lanes)
-        totals: Sums = [[zero] * len(chunk.rows) for _ in self.columns]
+        sums_of_digits: list[Sums] = [
+            [[zero] * len(chunk.rows) for _ in self.columns] for _ in range(self.digits)
+        ]
         packed = self.words(chunk.unpacker, chunk.number, chunk.limit)
-        for vector in range(ACTIVATION_BLOCK // 4):
-            factors = self._bundles(self.bytes, chunk, vector)
+        for vector in range(_BLOCK_WORDS):
             word, shift = divmod(vector, self.shifts)
-            for column, words in enumerate(packed):
-                code = self._code(words[word], shift)
-                for row, factor in enumerate(factors):
-                    totals[column][row] = k.dot_bytes(totals[column][row], code, factor)
+            codes = [self._code(words[word], shift) for words in packed]
+            for digit, totals in enumerate(sums_of_digits):
+                factors = self._bundles(self.bytes, chunk, digit * _BLOCK_WORDS + vector)
+                for column, code in enumerate(codes):
+                    for row, factor in enumerate(factors):
+                        totals[column][row] = k.dot_bytes(totals[column][row], code, factor)
         row_scales, row_sums = (self._bundles(self.ordered, chunk, part) for part in (0, 1))
         found: Sums = []
-        for (scale, bias), of_codes, before in zip(chunk.scales, totals, sums, strict=True):
+        for column, ((scale, bias), before) in enumerate(zip(chunk.scales, sums, strict=True)):
             column_sums: list[Value] = []
-            for row, total in enumerate(of_codes):
+            for row in range(len(chunk.rows)):
                 both = k.multiply(scale, row_scales[row])
-                value = k.fused_multiply_add(k.cast(total, float32), both, before[row])
+                total = self._joined([totals[column][row] for totals in sums_of_digits])
+                value = k.fused_multiply_add(total, both, before[row])
                 column_sums.append(k.fused_multiply_add(bias, row_sums[row], value))
             found.append(column_sums)
         return found
+
+    def _joined(self, digits: list[Value]) -> Value:
+        """The sums of digits as one sum, in float32: those of the lower two fit an int32."""
+        k, lanes = self.builder.words, digits[0].lanes
+        if len(digits) == 1:
+            return k.cast(digits[0], float32)
+        low, middle, high = digits
+        both = k.add(low, k.left_shift(middle, repeated(int32, _BYTE, lanes)))
+        unit = repeated(float32, 2.0 ** (2 * _BYTE), lanes)
+        return k.fused_multiply_add(k.cast(high, float32), unit, k.cast(both, float32))
 
     def _code(self, word: Value, shift: int) -> Value:
         """One code in each byte of words."""

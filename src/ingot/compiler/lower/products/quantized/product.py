@@ -23,6 +23,7 @@ from ingot.compiler.lower.kernel import Lowered, kernel_of
 from ingot.compiler.lower.products.numbers import Numbers, code_key
 from ingot.compiler.lower.products.operands import merged
 from ingot.compiler.lower.products.quantized.bytes import (
+    FLOAT_DIGITS,
     Bytes,
     BytesTile,
     in_blocks,
@@ -36,7 +37,7 @@ from ingot.graph.dtype import float32, int64
 from ingot.graph.numerics.activations import activations
 from ingot.graph.roles import QuantizedProduct
 from ingot.graph.shape import contiguous, size_of
-from ingot.runtime.processor import vector_registers
+from ingot.runtime.processor import processor_features, vector_registers
 from ingot.tuning import (
     BYTES_TILE_ROWS,
     MAX_FACTORED_ROWS,
@@ -44,7 +45,7 @@ from ingot.tuning import (
     QUANTIZED_ROWS_BYTES,
     QUANTIZED_TILE_ROWS,
 )
-from ingot.tuning_products import MIN_ORDERED_BLOCKS
+from ingot.tuning_products import MAX_DIGITS_BITS, MIN_DIGITS_LENGTH, MIN_ORDERED_BLOCKS
 
 __all__ = ["lower_quantized"]
 
@@ -61,17 +62,28 @@ def lower_quantized(step: Step, strides_of: Strides) -> Lowered | None:
     if any(strides_of[part][-1] != part.dtype.size for part in matrix):
         return None
     scheme = Scheme(step.op.mode, step.op.group_size, step.op.bits)
-    if _takes_bytes(step, scheme, strides_of) or size_of(step.shape[:-1]) <= MAX_QUANTIZED_ROWS:
+    if _digits(step, scheme, strides_of) or size_of(step.shape[:-1]) <= MAX_QUANTIZED_ROWS:
         return _Lowering(step, scheme, strides_of).lowered()
     return lower_quantized_panels(step, scheme, strides_of)
 
 
-def _takes_bytes(step: Step, scheme: Scheme, strides_of: Strides) -> bool:
-    """Whether rows are to be quantised to int8, and can be: their elements are adjacent."""
+def _digits(step: Step, scheme: Scheme, strides_of: Strides) -> int:
+    """How many bytes of an element of a row are multiplied by codes: one if rows are to be
+    quantised to int8, three for a few long rows, 0 if elements are multiplied as float32 or are not
+    adjacent.
+    """
     x = step.inputs[0]
-    if activations() != "int8" or in_blocks(scheme) is None:
-        return False
-    return bool(strides_of[x][-1] == x.dtype.size)
+    if in_blocks(scheme) is None or strides_of[x][-1] != x.dtype.size:
+        return 0
+    if activations() == "int8":
+        return 1
+    if scheme.bits > MAX_DIGITS_BITS or x.shape[-1] < MIN_DIGITS_LENGTH:
+        return 0
+    if size_of(step.shape[:-1]) > MAX_FACTORED_ROWS:
+        return 0
+    is_one_axis = len(merged(x.shape[:-1], strides_of[x][:-1])[0]) <= 1
+    has_dots = "avx512_vnni" in processor_features()
+    return FLOAT_DIGITS if is_one_axis and has_dots else 0
 
 
 class _Lowering:
@@ -80,7 +92,9 @@ class _Lowering:
         self.strides_of = strides_of
         self.rows = size_of(step.shape[:-1])
         in_bytes = in_blocks(scheme)
-        self.is_bytes = _takes_bytes(step, scheme, strides_of)
+        self.digits = _digits(step, scheme, strides_of)
+        self.is_bytes = self.digits > 0
+        self.given_scheme = scheme
         self.scheme = scheme = in_bytes if in_bytes and self.is_bytes else scheme
         self.factored = self.is_bytes or bool(self.rows <= MAX_FACTORED_ROWS)
         if not self.factored:
@@ -93,7 +107,7 @@ class _Lowering:
         self.height = self._height()
         self.blocks = -(-self.rows // self.height)
         # rows are padded to whole blocks
-        self.bytes = Bytes(self.codes, self.chunks) if self.is_bytes else None
+        self.bytes = Bytes(self.codes, self.chunks, self.digits) if self.is_bytes else None
         bundles = self.codes.vectors + self.has_sums
         self.shape = (self.chunks, bundles, self.codes.lanes)  # of a permuted row
 
@@ -118,9 +132,10 @@ class _Lowering:
     def lowered(self) -> Lowered:
         """Both kernels, and the scratch memory for the permuted rows."""
         x, *matrix = self.step.inputs
+        operands = [None, *matrix, self.step, *([x] if self.digits == FLOAT_DIGITS else [])]
         kernels = [
             self._kernel(*self._ordering(), [x, None]),
-            self._kernel(*self._product(), [None, *matrix, self.step]),
+            self._kernel(*self._product(), operands),
         ]
         return Lowered(kernels, self.blocks * self.height * self._row_bytes)
 
@@ -128,7 +143,7 @@ class _Lowering:
         self, builder: NestBuilder, numbers: Numbers, operands: Sequence[Step | None]
     ) -> Kernel:
         parts = (self.scheme, self.columns, self.units, self.height, self._is_one_block)
-        key = code_key(builder, numbers, "quantized", *parts, self.factored, self.is_bytes)
+        key = code_key(builder, numbers, "quantized", *parts, self.factored, self.digits)
         return kernel_of(builder.nest, operands, key)
 
     @property
@@ -237,6 +252,7 @@ class _Lowering:
         strides = (self.columns * self.step.dtype.size, self.step.dtype.size)
         shape, argument = (rows, self.columns), len(self.step.inputs)
         result = builder.buffer("y", self.step.dtype, shape, strides, argument, origin=self.step)
+        plain = self._plain_rows(builder, numbers, argument + 1)
         height = self.height
         width = self._width(height, 16 if vector_registers() >= 32 else 8)
         # as many blocks as stay in the cache while all columns are computed from them
@@ -253,7 +269,7 @@ class _Lowering:
                 columns = _clamped(builder, first, width, affine(self.columns - 1))
             tile = self._tile(builder, ordered, matrix, columns)
             if self._is_one_block:
-                self._store(builder, result, tile, affine(0))
+                self._store(builder, result, tile, affine(0), plain)
             else:
                 begin = affine(part) * together
                 with builder.loop(begin, begin + together, blocks) as number:
@@ -289,8 +305,11 @@ class _Lowering:
         result: Buffer,
         tile: QuantizedTile,
         top: Affine,
+        plain: Buffer | None = None,
     ) -> None:
-        """Computes and stores the columns of a tile in a block of rows."""
+        """Computes and stores the columns of a tile in a block of rows; `plain` are the rows that
+        `tile` has in digits.
+        """
         width, height = len(tile.columns), self.height
         rows = [top + number for number in range(height)]
         sums = tile.factored(rows) if self.factored else tile.direct(rows)
@@ -300,6 +319,9 @@ class _Lowering:
         if self.has_sums:
             with builder.when(_are_finite(builder, sums), 0, 1):
                 _keep(builder, tile.direct(rows), kept)
+        if plain is not None:
+            with builder.when(_are_finite(builder, sums), 0, 1):
+                self._keep_plain(builder, tile, plain, kept)
         # Rows past the last one are copies of it, and columns are clamped: they store what it does.
         if not self._is_one_block:
             rows = _clamped(builder, top, height, affine(result.shape[0]) - 1)
@@ -307,6 +329,36 @@ class _Lowering:
             for down, row in enumerate(rows):
                 value = builder.load(kept, (affine(across), affine(down)))
                 builder.store(builder.words.cast(value, result.dtype), result, (row, column))
+
+    def _plain_rows(self, builder: NestBuilder, numbers: Numbers, argument: int) -> Buffer | None:
+        """Declares rows that are multiplied in digits as they are given, a unit of a word after the
+        other: their products are recomputed if they are not finite. None if there are no digits.
+        """
+        source = self.step.inputs[0]
+        if self.digits != FLOAT_DIGITS:
+            return None
+        codes = self.given_scheme.unit_codes
+        _, distances = merged(source.shape[:-1], self.strides_of[source][:-1])
+        row = numbers.stride("x.0.stride", distances[0], 0) if distances else 0
+        shape, size = (self.height, source.shape[-1] // codes, codes, 1), source.dtype.size
+        strides = (row, codes * size, size, size)
+        return builder.buffer("x", source.dtype, shape, strides, argument, origin=source)
+
+    def _keep_plain(
+        self, builder: NestBuilder, tile: QuantizedTile, plain: Buffer, kept: Buffer
+    ) -> None:
+        """Keeps the sums of float32 products, one after the other: they are seldom needed."""
+        codes, first = Codes(self.given_scheme._replace(is_shifted=True), 1), tile.columns[0]
+        width, height = kept.shape
+        with builder.loop(0, width) as across, builder.loop(0, height) as down:
+            column = first + across
+            if self.columns % len(tile.columns):
+                column = affine(builder.multiple(first, column, affine(self.columns - 1), by=1))
+            units = self.step.inputs[0].shape[-1] // codes.vectors
+            matrix = [tile.packed, *tile.parts]
+            one = QuantizedTile(builder, codes, units, plain, matrix, [column])
+            ((value,),) = one.direct([affine(down)])
+            builder.store(value, kept, (affine(across), affine(down)))
 
 
 def _keep(builder: NestBuilder, sums: list[list[Value]], kept: Buffer) -> None:

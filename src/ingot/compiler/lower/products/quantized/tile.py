@@ -175,8 +175,9 @@ class QuantizedTile:
         lanes, found = chunk.unpacker.lanes, []
         for row in chunk.rows:
             index = (row, number, affine(vector), affine(0))
-            if lanes == 1:
-                found.append(self.builder.load(buffer, index))
+            if lanes == 1:  # of rows that may be as they were given
+                value: Value = self.builder.load(buffer, index)
+                found.append(self.builder.words.cast(value, float32))
             else:
                 found.append(self.builder.load_lanes(buffer, index, lanes, below))
         return [*found]
