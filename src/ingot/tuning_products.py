@@ -146,6 +146,11 @@ TILES_PER_TASK = 4
 MAX_TILES_PER_TASK = 16
 MIN_TASK_TILES = 512
 MAX_L3_RIGHT_BYTES = 8 << 20
+# Iterations of the loop over k in which one line of each operand of an epilogue, and of the
+# results, is prefetched: those of a whole tile at once delay what the loop itself reads. Measured,
+# one thread, (512, 512) times (512, 2048) and a residual, time relative to the bare product: 1.06
+# without, 1.04 at once, 1.01 line by line. linear_gelu.
+ITERATIONS_PER_LINE = 8
 # Bytes of packed operands that all programs keep for later calls with the same arrays, and the
 # fewest bytes of one: looking it up takes about 100 ns. Measured, time of a forward pass with kept
 # operands relative to without: perceptron of 784, 512, 512 and 10 features 0.85 for 64 rows, 0.90

@@ -19,6 +19,7 @@ from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.domain import Operand
 from ingot.compiler.lower.group import GroupBuilder, Known, Memory
 from ingot.compiler.lower.kernel import kernel_of
+from ingot.compiler.lower.products.fetching import fetch_lines
 from ingot.compiler.lower.products.numbers import code_key, numbers_of
 from ingot.compiler.lower.products.operands import Matrices, Product
 from ingot.compiler.lower.products.panels import Panels
@@ -32,7 +33,7 @@ from ingot.compiler.lower.products.tasks import (
 from ingot.graph.dtype import uint32
 from ingot.graph.roles import View
 from ingot.graph.shape import size_of
-from ingot.tuning import CACHE_LINE, MIN_PRODUCT_THREAD_WORK, SUM_BLOCK
+from ingot.tuning import MIN_PRODUCT_THREAD_WORK, SUM_BLOCK
 
 __all__ = ["ProductBuilder", "epilogue_of", "has_axes_of"]
 
@@ -270,17 +271,20 @@ class ProductBuilder(GroupBuilder):
         operand.
         """
         rows = self.clamped(row, self.tile.rows, self.m)
-        self._fetch(stack, rows, first)
+        ahead = self._fetch(stack, row, first)
         left, dtype = self.elements(stack, rows), self.product.dtype
         if self.product.k <= SUM_BLOCK:
-            tile = accumulate(self, dtype, self.tile, [(0, self.k)], left, columns, self.combine)
+            loops = [(0, self.k)]
+            tile = accumulate(
+                self, dtype, self.tile, loops, left, columns, self.combine, ahead=ahead
+            )
             totals: list[Value] = [total for row in tile.sums for total in row]
             totals = self._with_ends(totals, stack, rows, columns)
             if self._is_written_from_stack:
                 for index, total in zip(self._bundle_indices(), totals, strict=True):
                     self.store(total, self._on_stack, index)
         else:
-            self._add_blocks(left, columns)
+            self._add_blocks(left, columns, ahead)
             if not self._is_written_from_stack:
                 lanes = self.tile.lanes
                 totals = [
@@ -300,24 +304,37 @@ class ProductBuilder(GroupBuilder):
         """Whether the columns of a tile are rows of the result."""
         return self.product.is_transposed and self.product.m != 1
 
-    def _fetch(self, stack: Sequence[Affine], rows: Sequence[Affine], first: Affine) -> None:
+    def _fetch(
+        self, stack: Sequence[Affine], row: Affine, first: Affine
+    ) -> Callable[[Index], None] | None:
         """Prefetches what has an element for each of the tile's: operands of the epilogue, and the
-        results, which stores would otherwise wait for.
+        results, which stores would otherwise wait for; or returns a function that does so.
         """
+        found = self._read_and_written()
+
+        def fetch(down: Affine, along: Affine) -> None:
+            inside = affine(self.multiple(row, row + down, self.m - 1, by=1))
+            for memory in found:
+                at = memory.index(self.point(stack, inside, first + along))
+                self.prefetch(memory.buffer, [x for x in at if isinstance(x, Affine)])
+
+        return fetch_lines(self, self.tile, self.product.k, fetch) if found else None
+
+    def _read_and_written(self) -> list[Memory]:
+        """The memory of what a tile's epilogue reads and writes, by rows of the tile."""
         if self._is_scattered:
-            return
+            return []
         last = len(self.domain.lengths) - 1
-        memories = [(each, self.read_of[each.step]) for each in self.reads]
-        memories += [(each, self.write_of[each.step]) for each in self.writes]
-        for operand, memory in memories:
-            if last not in memory.axes or len(memory.axes) == 1 or memory.buffer.name == "product":
-                continue
-            if operand.strides[last] != operand.dtype.size:
-                continue
-            for row in rows:
-                for line in range(0, self.tile.columns, CACHE_LINE // operand.dtype.size):
-                    at = memory.index(self.point(stack, row, first + line))
-                    self.prefetch(memory.buffer, [x for x in at if isinstance(x, Affine)])
+        found = [(each, self.read_of[each.step]) for each in self.reads]
+        found += [(each, self.write_of[each.step]) for each in self.writes]
+        return [
+            memory
+            for operand, memory in found
+            if last in memory.axes
+            and len(memory.axes) > 1
+            and memory.buffer.name != "product"
+            and operand.strides[last] == operand.dtype.size
+        ]
 
     @property
     def _on_stack(self) -> Buffer:
@@ -348,7 +365,9 @@ class ProductBuilder(GroupBuilder):
             found += [self.combine(totals[len(found) + n], left, x) for n, x in enumerate(right)]
         return found
 
-    def _add_blocks(self, left: Elements, columns: Elements) -> None:
+    def _add_blocks(
+        self, left: Elements, columns: Elements, ahead: Callable[[Index], None] | None
+    ) -> None:
         """Computes a tile with long sums on the stack, one block of each sum at a time."""
         dtype, lanes = self.product.dtype, self.tile.lanes
         memory = self._on_stack
@@ -359,7 +378,9 @@ class ProductBuilder(GroupBuilder):
         with self.loop(0, self.k, step=SUM_BLOCK) as block:
             begin = affine(block)
             loops = [(begin, begin + SUM_BLOCK, self.k)]
-            tile = accumulate(self, dtype, self.tile, loops, left, columns, self.combine)
+            tile = accumulate(
+                self, dtype, self.tile, loops, left, columns, self.combine, ahead=ahead
+            )
             flat = [total for row in tile.sums for total in row]
             for index, total in zip(indices, flat, strict=True):
                 before = self.load_lanes(memory, index, lanes)

@@ -14,7 +14,7 @@ from operator import index
 from typing import NamedTuple
 
 from ingot._native import Dtype
-from ingot.compiler.forms.affine import Extent, Index
+from ingot.compiler.forms.affine import Extent, Index, affine
 from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Carried, Constant, Repeated, Value
 from ingot.compiler.forms.size import Number, is_symbolic
@@ -28,6 +28,7 @@ from ingot.tuning import (
 from ingot.tuning_products import (
     DOT_TILES,
     FEW_DOT_TILES,
+    ITERATIONS_PER_LINE,
     LAST_TILE_TIME,
     MIN_ROLLED_TILE_BYTES,
     PRODUCT_UNROLLING,
@@ -208,13 +209,15 @@ def accumulate(
     combine: Combine | None = None,
     start: Sequence[Sequence[Value]] | None = None,
     step: int = 1,
+    ahead: Callable[[Index], None] | None = None,
 ) -> Tile:
     """Accumulates the sums of a tile over nested loops, innermost last; each is (begin, *ends), and
     ends at the least of these.
 
     `left(row, indices)` and `right(vector, indices)` return bundles of `shape.lanes` elements in
     the innermost loop, whose step is `step`; `combine` adds their product to a sum, by default by a
-    fused multiply-add. `start` are initial sums, zeros by default.
+    fused multiply-add. `start` are initial sums, zeros by default. `ahead` is called before every
+    ITERATIONS_PER_LINE iterations of the innermost loop, with the index of the first one.
     """
     words = builder.words
     add = combine or (lambda total, a, b: words.fused_multiply_add(a, b, total))
@@ -222,18 +225,26 @@ def accumulate(
     zero = Repeated(dtype, Constant(dtype, 0), shape.lanes)
     zeros: list[list[Value]] = [[zero] * shape.vectors for _ in range(shape.rows)]
 
-    def level(depth: int, outer: Sequence[Sequence[Value]], indices: Indices) -> Sums:
+    def level(outer: Sequence[Sequence[Value]], indices: Indices, block: Index | None) -> Sums:
         sums = [[Carried(dtype, value) for value in row] for row in outer]
         flat = [each for row in sums for each in row]
-        innermost = depth == len(loops) - 1
-        begin, *ends = loops[depth]
+        is_last = len(indices) == len(loops) - 1
+        begin, *ends = loops[len(indices)]
+        is_blocked = is_last and ahead is not None and block is None
+        innermost = is_last and not is_blocked
+        each_step = step if innermost else ITERATIONS_PER_LINE * step if is_blocked else 1
+        if block is not None:
+            begin = affine(block)
+            ends.append(begin + ITERATIONS_PER_LINE * step)
         copies = PRODUCT_UNROLLING if innermost and is_short else 1
-        with builder.loop(
-            begin, *ends, step=step if innermost else 1, carried=flat, copies=copies
-        ) as variable:
+        with builder.loop(begin, *ends, step=each_step, carried=flat, copies=copies) as variable:
             here = (*indices, variable)
             if not innermost:
-                inner = level(depth + 1, sums, here)
+                if is_blocked and ahead is not None:
+                    ahead(variable)
+                inner = level(
+                    sums, indices if is_blocked else here, variable if is_blocked else None
+                )
                 for row, updated in zip(sums, inner, strict=True):
                     for each, update in zip(row, updated, strict=True):
                         each.update = update
@@ -245,4 +256,4 @@ def accumulate(
                     each.update = add(each, element, column)
         return sums
 
-    return Tile(shape, level(0, start or zeros, ()))
+    return Tile(shape, level(start or zeros, (), None))
