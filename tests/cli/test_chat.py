@@ -40,6 +40,34 @@ def test_one_answer_and_its_pace(tmp_path: Path) -> None:
     assert "8 written at" in done.stderr
 
 
+@pytest.mark.parametrize("option", ["--model {}", "--model={}"])
+def test_programs_of_mlx_lm_get_a_folder_in_place_of_the_file(option: str, tmp_path: Path) -> None:
+    file = tmp_path / "tiny.gguf"
+    write_tiny_gguf(file)
+    (tmp_path / "mlx_lm").mkdir()
+    (tmp_path / "mlx_lm" / "__init__.py").touch()
+    (tmp_path / "mlx_lm" / "server.py").write_text("import sys; print(sys.argv[1:])")
+    arguments = option.format("tiny.gguf").split()
+    done = ingot(
+        *("run", "-m", "mlx_lm.server", *arguments, "other.gguf"),
+        cwd=tmp_path,
+        XDG_CACHE_HOME=str(tmp_path),
+    )
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / "ingot" / "models" / "tiny"
+    expected = [*option.format(folder).split(), "other.gguf"]  # a file that is not there stays
+    assert done.stdout == f"{expected}\n"
+    assert (folder / "config.json").exists()
+    assert f"tiny.gguf is in {folder}" in done.stderr
+    mx.save_gguf(file, {"x": mx.ones(1)}, {"general.architecture": "bert"})
+    done = ingot(
+        *("run", "-m", "mlx_lm.server", *arguments), cwd=tmp_path, XDG_CACHE_HOME=str(tmp_path)
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("ingot run: ")
+    assert "bert" in done.stderr
+
+
 def test_what_was_said_is_not_read_again(tmp_path: Path) -> None:
     file = tmp_path / "tiny.gguf"
     write_tiny_gguf(file)

@@ -221,6 +221,9 @@ def test_scripts_that_fail(tmp_path: Path, script: Path, capsys: Any) -> None:
     code, _, err = explain(capsys, f"{tmp_path}/none.py::f")
     assert code == 2
     assert "there is no file" in err
+    code, _, err = explain(capsys, f"{script}:f")
+    assert code == 2
+    assert f"write two colons before the function: {script}::f." in err
     script.write_text(
         "import mlx.core as mx\ndef f(x):\n    return x.item()\nf(mx.ones(1).sum())\n"
     )

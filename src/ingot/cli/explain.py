@@ -92,6 +92,9 @@ def _report(arguments: argparse.Namespace) -> Any:
     if arguments.call < 1:
         raise ScriptError(f"calls are counted from 1, got --call {arguments.call}.")
     if not script.is_file():
+        file, _, name = path.partition(":")
+        if name and Path(file).is_file():
+            raise ScriptError(f"write two colons before the function: {file}::{name}.")
         raise ScriptError(f"there is no file {path}.")
     if not separator or not function:
         there = _functions(script)

@@ -13,7 +13,9 @@ with Python's options -E, -I or -S, sees the installed mlx.
 
 from __future__ import annotations
 
+import importlib
 import os
+import pathlib
 import sys
 from importlib.machinery import PathFinder
 
@@ -72,6 +74,11 @@ def start(argv: Sequence[str]) -> int:
             file=sys.stderr,
         )
         return 1
+    try:
+        argv = _with_folders(argv)
+    except (OSError, ValueError) as error:
+        print(f"ingot run: {str(error).removeprefix('[chat] ')}", file=sys.stderr)
+        return 1
     if not sys.executable:
         print("ingot run: cannot find the Python interpreter that runs this.", file=sys.stderr)
         return 2
@@ -104,6 +111,24 @@ def command(name: str) -> str:
 def _needs_mlx_lm(argv: Sequence[str]) -> bool:
     """Whether the program is one of mlx-lm's, as the guide calls them."""
     return list(argv[:1]) == ["-m"] and bool(argv[1:]) and argv[1].partition(".")[0] == "mlx_lm"
+
+
+def _with_folders(argv: Sequence[str]) -> Sequence[str]:
+    """The arguments with folders in place of .gguf files if the program is mlx-lm, which cannot
+    read those: each is converted once, as by `ingot chat --model`.
+    """
+    if not _needs_mlx_lm(argv):
+        return argv
+    given = []
+    for argument in argv:
+        option, separator, file = argument.rpartition("=")
+        if file.endswith(".gguf") and os.path.isfile(file):
+            chat_model = importlib.import_module("ingot.cli.chat_model")
+            folder = chat_model.folder_of(pathlib.Path(file))
+            print(f"ingot run: {file} is in {folder} in the format of mlx-lm.", file=sys.stderr)
+            argument = f"{option}{separator}{folder}"
+        given.append(argument)
+    return given
 
 
 def _isolating_option(argv: Sequence[str]) -> str | None:
