@@ -214,6 +214,25 @@ def test_searchsorted_of_nan() -> None:
     assert mx.searchsorted(mx.zeros((0,)), mx.array(1.0)).item() == 0
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint32", "int64"])
+def test_searchsorted_of_any_length(side: str, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    compiled = mx.compile(lambda sequence, values: mx.searchsorted(sequence, values, side=side))
+    for length, count in [(1, 1), (2, 17), (3, 16), (31, 15), (32, 33), (33, 100), (1000, 50)]:
+        sequence, values = (rng.integers(0, 40, (2, n)).astype(dtype) for n in (length, count))
+        if dtype.startswith("float"):
+            sequence[0, rng.random(length) < 0.3] = np.nan
+            values[:, rng.random(count) < 0.2] = np.nan
+            values[:, :1] = -0.0
+        sequence.sort(-1)
+        for row in range(2):
+            given = [mx.array(each[row], getattr(mx, dtype)) for each in (sequence, values)]
+            expected = np.searchsorted(sequence[row], values[row], side)
+            np.testing.assert_array_equal(np.array(mx.searchsorted(*given, side)), expected)
+            np.testing.assert_array_equal(np.array(compiled(*given)), expected)
+
+
 def test_searchsorted_of_many_values() -> None:
     rng = np.random.default_rng(0)
     sequence = np.sort(rng.integers(0, 5000, 20_000)).astype(np.int32)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "rows/scan.h"
+#include "search/vectors.h"
 #include "threads/interrupt.h"
 #include "tuning.h"
 
@@ -64,44 +65,78 @@ typedef struct {
     bool is_right;
 } Search;
 
-/* Where a value belongs: NaN is behind all numbers. Each step halves the range without a branch that depends on elements. */
-#define SEARCH(TYPE)                                                                                      \
-    do {                                                                                                  \
-        const TYPE *values = (const TYPE *)(const void *)s->values;                                       \
-        for (int64_t i = begin; i < end; i++) {                                                           \
-            const TYPE *from = (const TYPE *)(const void *)s->sequences + i / s->count * n;               \
-            TYPE value = values[i];                                                                       \
-            int64_t first = 0, rest = n;                                                                  \
-            while (rest > 0) {                                                                            \
-                int64_t half = rest / 2;                                                                  \
-                TYPE middle = from[first + half];                                                         \
-                bool is_behind = s->is_right ? !(value < middle) && !(middle != middle && value == value) \
-                                             : middle < value || (value != value && middle == middle);    \
-                first = is_behind ? first + half + 1 : first;                                             \
-                rest = is_behind ? rest - half - 1 : half;                                                \
-            }                                                                                             \
-            s->results[i] = (uint32_t)first;                                                              \
-        }                                                                                                 \
-    } while (0)
+enum { SEARCHED = 16 }; /* values that are looked up in step, so that their loads overlap */
+
+/* GCC makes conditional moves of selections that depend on integers, and branches of those that depend on floats. */
+#define SELECTED_STEP(condition, half) ((condition) ? (half) : 0)
+#define MASKED_STEP(condition, half) (-(int64_t)(condition) & (half))
+
+/* Where up to SEARCHED values belong. Each step halves all ranges, which are equally long, without a branch that depends
+ * on elements. NaN is behind all numbers, and thus to the left of the first NaN or behind everything. */
+#define DEFINE_SEARCH(NAME, TYPE, STEP)                                                                              \
+    static inline int64_t numbers_##NAME(const TYPE *from, int64_t n) {                                              \
+        int64_t first = 0;                                                                                           \
+        for (int64_t rest = n, half; rest > 0; rest -= half) {                                                       \
+            half = (rest + 1) / 2;                                                                                   \
+            first += from[first + half - 1] == from[first + half - 1] ? half : 0;                                    \
+        }                                                                                                            \
+        return first;                                                                                                \
+    }                                                                                                                \
+    static inline __attribute__((always_inline)) void look_up_##NAME(const TYPE *from, int64_t n, const TYPE *given, \
+                                                                     int64_t count, bool is_right, uint32_t *to) {   \
+        TYPE values[SEARCHED];                                                                                       \
+        int64_t first[SEARCHED] = {0};                                                                               \
+        for (int64_t k = 0; k < SEARCHED; k++)                                                                       \
+            values[k] = given[k < count ? k : 0];                                                                    \
+        for (int64_t rest = n, half; rest > 0; rest -= half) {                                                       \
+            half = (rest + 1) / 2;                                                                                   \
+            for (int64_t k = 0; k < SEARCHED; k++) {                                                                 \
+                TYPE element = from[first[k] + half - 1];                                                            \
+                first[k] += STEP(is_right ? element <= values[k] : element < values[k], half);                       \
+            }                                                                                                        \
+        }                                                                                                            \
+        for (int64_t k = 0; k < count; k++)                                                                          \
+            to[k] = (uint32_t)(values[k] == values[k] ? first[k] : is_right ? n : numbers_##NAME(from, n));          \
+    }                                                                                                                \
+    FOR_EACH_MACHINE                                                                                                 \
+    static void search_##NAME(const Search *s, int64_t begin, int64_t end) {                                         \
+        int64_t n = s->length, next;                                                                                 \
+        for (int64_t i = begin; i < end; i = next) {                                                                 \
+            int64_t sequence = i / s->count, last = (sequence + 1) * s->count;                                       \
+            const TYPE *from = (const TYPE *)(const void *)s->sequences + sequence * n;                              \
+            const TYPE *values = (const TYPE *)(const void *)s->values + i;                                          \
+            next = i + SEARCHED < end ? i + SEARCHED : end;                                                          \
+            next = next < last ? next : last;                                                                        \
+            if (s->is_right)                                                                                         \
+                look_up_##NAME(from, n, values, next - i, true, s->results + i);                                     \
+            else                                                                                                     \
+                look_up_##NAME(from, n, values, next - i, false, s->results + i);                                    \
+        }                                                                                                            \
+    }
+
+DEFINE_SEARCH(float, float, MASKED_STEP)
+DEFINE_SEARCH(double, double, MASKED_STEP)
+DEFINE_SEARCH(int32, int32_t, SELECTED_STEP)
+DEFINE_SEARCH(uint32, uint32_t, SELECTED_STEP)
+DEFINE_SEARCH(int64, int64_t, SELECTED_STEP)
 
 static void search_some(void *context, int64_t begin, int64_t end, int Py_UNUSED(thread)) {
     const Search *s = context;
-    int64_t n = s->length;
     switch (s->dtype) {
     case FLOAT32:
-        SEARCH(float);
+        search_float(s, begin, end);
         break;
     case FLOAT64:
-        SEARCH(double);
+        search_double(s, begin, end);
         break;
     case INT32:
-        SEARCH(int32_t);
+        search_int32(s, begin, end);
         break;
     case UINT32:
-        SEARCH(uint32_t);
+        search_uint32(s, begin, end);
         break;
     default: /* INT64 */
-        SEARCH(int64_t);
+        search_int64(s, begin, end);
     }
 }
 

@@ -222,7 +222,7 @@ class SearchSorted(Host):
         (*batch, length), dtype = sequence
         known, count = from_numpy(dtype), size_of(values[0][len(batch) :])
         is_empty = 0 in (size_of(sequence[0]), size_of(values[0]))
-        if known not in _SEARCHED or is_empty or min(length, count) >= MIN_SORTED_LOOKUPS:
+        if known not in _SEARCHED or is_empty:
             return None
         builder = RoutineBuilder([sequence, values], [(values[0], uint32.numpy)])
         numbers = (known.number, size_of(batch), length, count, int(self.side == "right"))
