@@ -168,7 +168,8 @@ def _workspace(name: str, *given: int | str, integers: bool = False) -> tuple[in
 
 def svd_routine(x: Spec, vectors: str) -> Routine | None:
     """Left vectors, singular values and right vectors: all of them ("A"), as many as there are
-    values ("S"), or only the values ("N").
+    values ("S"), or only the values ("N"). LAPACK reads columns, and is two to five times as fast
+    at triangles of tall matrices as at those of wide ones, so tall ones are transposed.
     """
     if not _is_real(x):
         return None
@@ -180,33 +181,39 @@ def svd_routine(x: Spec, vectors: str) -> Routine | None:
     left, right = ((*batch, rows, height), dtype), ((*batch, width, columns), dtype)
     stack = _Stack([x], [values] if vectors == "N" else [left, values, right])
     builder, number = stack.builder, stack.number
-    a = _finite_copy(stack)
-    if vectors == "N":
-        operands = [
-            builder.shared(64),
-            stack.stacked(builder.results[0], common),
-            builder.shared(64),
-        ]
-    else:
+    is_tall = rows > columns
+    a = _finite_copy(stack, transposed=is_tall)
+    found = [builder.shared(64), stack.stacked(builder.results[0], common), builder.shared(64)]
+    if vectors != "N":
         sizes = (rows * height, common, width * columns)
-        operands = list(map(stack.stacked, builder.results, sizes))
-    # the memory holds the transpose, whose left vectors are the right ones
-    given = (vectors, columns, rows, 0, columns, 0, 0, columns, 0, height)
-    length, _ = stack.workspace("gesdd", *given)
+        found = list(map(stack.stacked, builder.results, sizes))
+    of_left, of_values, of_right = found
+    if is_tall:
+        if vectors != "N":
+            of_left, of_right = stack.shared(rows * height), stack.shared(width * columns)
+        of_a = (vectors, rows, columns, 0, rows, 0, 0, rows, 0, width)
+        first, second = of_left, of_right
+    else:  # the memory holds the transpose, whose left vectors are the right ones
+        of_a = (vectors, columns, rows, 0, columns, 0, 0, columns, 0, height)
+        first, second = of_right, of_left
+    length, _ = stack.workspace("gesdd", *of_a)
     stack.lapack(
         "gesdd",
         8 * rows * columns * common,
         [
-            *(stack.letter(vectors), number(columns), number(rows), a, number(columns)),
-            *(operands[1], operands[2], number(columns), operands[0], number(height)),
+            *(stack.letter(vectors), number(of_a[1]), number(of_a[2]), a, number(of_a[4])),
+            *(of_values, first, number(of_a[7]), second, number(of_a[9])),
             *(builder.of_thread(length * stack.item), number(length)),
             *(builder.of_thread(8 * common * _INT), stack.info()),
         ],
     )
+    if is_tall and vectors != "N":
+        stack.transpose(of_left, found[0], rows, height)
+        stack.transpose(of_right, found[2], width, columns)
     return builder.done()
 
 
-def _finite_copy(stack: _Stack) -> Operand:
+def _finite_copy(stack: _Stack, transposed: bool = False) -> Operand:
     """A copy of the matrices for LAPACK to overwrite; the routine fails if some elements are not
     finite, with which iterations would not converge.
     """
@@ -215,7 +222,10 @@ def _finite_copy(stack: _Stack) -> Operand:
     stack.builder.call("finite", [source], (stack.item, stack.count * elements))
     stack.builder.can_fail = True
     a = stack.shared(elements)
-    stack.copy(source, a, stack.rows, stack.columns)
+    if transposed:
+        stack.transpose(source, a, stack.columns, stack.rows)
+    else:
+        stack.copy(source, a, stack.rows, stack.columns)
     return a
 
 
