@@ -255,3 +255,25 @@ def test_rows_that_do_not_fill_vectors(length: int) -> None:
     np.testing.assert_allclose(np.array(exponentials), np.exp(wide).sum(-1), rtol=1e-5)
     alone = mx.compile(lambda x: x.sum(axis=-1))(x)
     assert alone.tolist() == kept.tolist()
+
+
+@pytest.mark.parametrize("length", [7, 9, 16, 24, 31, 32, 33])
+def test_rows_of_gathered_elements(length: int) -> None:
+    """Each has an index of its own: short rows that do not fill vectors are written out."""
+    rng = np.random.default_rng(length)
+    values, table = rng.normal(size=(37, length)), rng.normal(size=90)
+    indices = rng.integers(-90, 90, (37, length))
+    given = [mx.array(each.astype(np.float32)) for each in (values, table)]
+
+    def of(values: mx.array, table: mx.array, indices: mx.array) -> tuple[mx.array, mx.array]:
+        found = values * table[indices]
+        return found.sum(axis=-1), found.max(axis=-1)
+
+    arguments = (*given, mx.array(indices))
+    total, largest = mx.compile(of)(*arguments)
+    assert total.tolist() == of(*arguments)[0].tolist()
+    expected = values * table[indices]
+    np.testing.assert_allclose(np.array(total), expected.sum(-1), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(np.array(largest), expected.max(-1), rtol=1e-6)
+    text = texts_of(lambda *arguments: of(*arguments)[0], *arguments)[-1]
+    assert ("lanes" in text) is (length in (16, 32, 33))

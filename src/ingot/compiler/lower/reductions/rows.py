@@ -52,10 +52,10 @@ def lower_rows(builder: GroupBuilder) -> Kernel:
     """The kernel of a group that is processed by rows."""
     domain = builder.domain
     passes = _Passes(builder)
-    if fits_registers(builder):
+    across = _kind_across(builder, passes)
+    if not across and fits_registers(builder):
         return _in_registers(builder, passes)
     kept = _memory_for_kept(builder, passes)
-    across = _kind_across(builder, passes)
     with _every_row(builder, across) as point:
         row_values = _elements_of_rows(builder, point)
         _pack_rows(builder, point, is_read_once=len(passes.targets) == 1)
