@@ -48,3 +48,9 @@ MAX_ROWS_TOGETHER = 8
 # and 0.98, 17 0.86 and 1.07, 22 0.87 and 0.83; float16 17 0.94 and 0.92. float32 is faster in
 # registers from 9 on: 1.00 and 0.91. odd_softmax_1023x7.
 MAX_UNROLLED_HALVES = 20
+# Elements of the last axis of a map up to which vectors run along the axis before it. Measured on
+# one thread, in ms, along the last axis and across rows, 1,000 x 500 x n of two broadcast arrays:
+# products of n = 2 0.58 and 0.06, 3 0.65 and 0.13, 4 0.68 and 0.23, 6 0.93 and 0.45; exponentials
+# of these 2.5 and 0.28, 3.3 and 0.48, 6.5 and 0.65, 2.2 and 1.13. LLVM takes 0.5 to 2 times as long
+# for 3 elements, and 2.7 to 4 times for 6. No benchmark.
+MAX_SHORT_ROW = 4

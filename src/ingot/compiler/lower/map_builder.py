@@ -58,6 +58,17 @@ class MapBuilder(GroupBuilder):
         self._remaining(front, point)
         self._remaining(back, (point[0] + self.front, *point[1:]))
 
+    def map_row(self, row: Point, length: int) -> None:
+        """Builds all elements of a row, which are loaded before any is stored: a result may take
+        the memory of an operand.
+        """
+        points: list[Point] = [(*row, affine(index)) for index in range(length)]
+        found: list[Known] = [{} for _ in points]
+        for known, point in zip(found, points, strict=True):
+            self.compute(self.group.steps, known, point)
+        for known, point in zip(found, points, strict=True):
+            self.store_outputs(self.group.steps, known, point)
+
     def _remaining(self, known: Known, point: Point) -> None:
         """Computes and stores at one point what is not known yet."""
         self.compute(self.group.steps, known, point)
