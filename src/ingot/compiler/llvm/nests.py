@@ -83,14 +83,15 @@ def nest_module(nest: Nest, shared: Collection[int] = ()) -> str:
     """The text of a module with the kernel of a nest. Arguments in `shared` may alias. Sets the
     grain of the parallel loops.
     """
-    code = nest_code(nest, bool(shared))
+    written = _Writer(nest, bool(shared))
+    code = written.code
     for region in nest.parallel:
         if not region.grain:
             region.grain = work_grain(code, size_of_extent(region.work))
     alone = [number not in shared for number in range(nest.arguments)]
     if nest.symbols:
         alone.append(True)
-    return module_text(code, alone, is_in_vectors(nest))
+    return module_text(code, alone, written.in_vectors)
 
 
 class _Writer:
