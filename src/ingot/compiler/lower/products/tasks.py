@@ -46,8 +46,11 @@ def is_by_blocks(product: Product, down: Number) -> bool:
 
 
 def tiles_per_task(product: Product, tiles: Number) -> int:
-    """Tiles below each other per iteration, if each matrix of the result has this many tiles."""
-    if not size_of(product.stack) * tiles >= MIN_TASK_TILES:
+    """Tiles below each other per iteration, if each matrix of the result has this many tiles. A
+    symbolic number of tiles adds no condition, since new lengths would then be compiled anew.
+    """
+    total = size_of(product.stack) * tiles
+    if not is_symbolic(total) and total < MIN_TASK_TILES:
         return 1
     is_read_often = not is_by_columns(product) and product.right.nbytes > MAX_L3_RIGHT_BYTES
     return MAX_TILES_PER_TASK if is_read_often else TILES_PER_TASK
