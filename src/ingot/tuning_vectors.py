@@ -36,13 +36,23 @@ MIN_MASKED_SHARE = 0.75
 # x 31 1.9 and 2.8, 50,000 x 10 1.3 and 9.8. No benchmark.
 MIN_ROWS_ACROSS = 8
 MIN_ROWS_ACROSS_TWICE = 256
+# Elements up to which rows of half types are kept as they are between passes, and beyond which as
+# float32 on the stack. Loads of a short row wait for stores of other widths: logsumexp of rows of
+# 31 float16 took 1.7 times as long. odd_layer_norm_1023x4097_float16.
+MIN_WIDE_ROW = 256
 # Rows that are computed at a time if they fit into registers: processors have room for about 130
 # instructions on vectors that wait for operands, and what follows a reduction waits for it.
 # Measured on one thread, ns per element one at a time and eight: layer norm of rows of 16 elements
-# 0.39 and 0.28, of 32 0.27 and 0.22; softmax of 16 0.71 and 0.51, of 32 0.63 and 0.45. Rows that do
-# not fit eight times are computed four or two at a time: layer norm of 65 float16 0.38 and 0.30.
-# odd_softmax_7x1023.
+# 0.39 and 0.28, of 32 0.27 and 0.22; softmax of 16 0.71 and 0.51, of 32 0.63 and 0.45; layer norm
+# of 65 float16 0.38 and 0.24. odd_softmax_7x1023.
 MAX_ROWS_TOGETHER = 8
+# Elements of a row of float32, with what fills its last vector, beyond which it is computed alone
+# if there is one reduction to wait for, and up to which registers hold four without functions. RMS
+# norm of rows of 96 elements takes 0.118 ns per element alone and 0.136 by fours, of 32 0.139 and
+# 0.127; layer norm of rows of 80 0.198 by twos and 0.188 by fours, of 192 0.167 alone and 0.177 by
+# twos. odd_softmax_7x1023.
+MAX_ROW_OF_ONE_SUM = 48
+MAX_ROW_OF_FOUR = 96
 # Elements of a row of half types up to which functions of it are unrolled instead of computed in
 # registers. ns per element of a softmax of bfloat16, unrolled and in registers: 12 elements 0.88
 # and 0.98, 17 0.86 and 1.07, 22 0.87 and 0.83; float16 17 0.94 and 0.92. float32 is faster in

@@ -104,7 +104,7 @@ def test_what_only_ranks_read_is_not_converted_to_be_kept() -> None:
 
 
 @pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16])
-@pytest.mark.parametrize("length", [24, 33, 600, 4097])
+@pytest.mark.parametrize("length", [24, 33, 300, 600, 4097])
 def test_kept_halves_have_the_bits_of_one_op_after_the_other(dtype: mx.Dtype, length: int) -> None:
     def alone(x: mx.array) -> mx.array:
         mx.eval(x)

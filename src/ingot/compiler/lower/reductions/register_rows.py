@@ -20,11 +20,16 @@ from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.group import GroupBuilder, Known, Point
 from ingot.compiler.lower.reductions.accumulator import Accumulator
 from ingot.compiler.lower.reductions.row_blocks import calls_functions, is_written_out
-from ingot.graph.dtype import bfloat16, float16, float32, int32, uint32
-from ingot.graph.numerics.reduction_order import LANES
+from ingot.graph.dtype import bfloat16, bool_, float16, float32, int32, uint32
+from ingot.graph.numerics.reduction_order import BLOCK, LANES
 from ingot.graph.roles import Reduce
 from ingot.runtime.processor import vector_bytes, vector_registers
-from ingot.tuning_vectors import MAX_ROWS_TOGETHER, MAX_UNROLLED_HALVES
+from ingot.tuning_vectors import (
+    MAX_ROW_OF_FOUR,
+    MAX_ROW_OF_ONE_SUM,
+    MAX_ROWS_TOGETHER,
+    MAX_UNROLLED_HALVES,
+)
 
 __all__ = ["RegisterRows", "fits_registers", "rows_together"]
 
@@ -43,10 +48,8 @@ class Passes(Protocol):
     def rows_known_before(self, number: int) -> list[Step]: ...
 
 
-def fits_registers(builder: GroupBuilder) -> bool:
-    """Whether all elements of a row fit into half of the registers, and all of them are adjacent in
-    memory.
-    """
+def fits_registers(builder: GroupBuilder, passes: Passes) -> bool:
+    """Whether rows are short, and their elements adjacent in memory."""
     domain = builder.domain
     length = domain.size(domain.reduced)
     if vector_bytes() < MASKED_VECTOR_BYTES or is_symbolic(length) or len(domain.reduced) > 1:
@@ -54,16 +57,22 @@ def fits_registers(builder: GroupBuilder) -> bool:
     shortest = MAX_UNROLLED_HALVES if _has_halves(builder) else MIN_LANES
     if length <= shortest and is_written_out(builder, length):
         return False
-    if not domain.kept or length > _capacity() or builder.iotas or builder.gathers:
+    if not domain.kept or length > _longest(builder) or builder.iotas or builder.gathers:
         return False
     (axis,) = domain.reduced
     if any(x.strides[axis] not in (0, x.dtype.size) for x in (*builder.reads, *builder.writes)):
         return False
-    steps = [*builder.group.steps, *(x.step for x in builder.reads)]
-    return all(step.dtype in DTYPES for step in steps)
+    # rows may have conditions, but not elements: bundles of bools differ in memory and registers
+    elements = [step for step in builder.group.steps if not passes.is_row[step]]
+    needed = {source for step in elements for source in step.inputs}
+    bools = [x for x in (*builder.reads, *builder.writes) if x.dtype is bool_]
+    return not bools and all(
+        step.dtype in DTYPES or (step.dtype is bool_ and passes.is_row[step] and step not in needed)
+        for step in builder.group.steps
+    )
 
 
-def rows_together(builder: GroupBuilder) -> int:
+def rows_together(builder: GroupBuilder, passes: Passes) -> int:
     """How many rows to compute at a time, a power of two: what waits for the reductions of one
     leaves the processor the others to compute.
     """
@@ -76,8 +85,8 @@ def rows_together(builder: GroupBuilder) -> int:
         return 1
     lanes = vector_bytes() // float32.size
     held = -(-domain.lengths[reduced] // lanes) * lanes
-    count = MAX_ROWS_TOGETHER
-    while count > 1 and (count * held > _room(builder, count) or count > domain.lengths[kept]):
+    count, room = MAX_ROWS_TOGETHER, _room(builder, passes, held)
+    while count > 1 and (count * held > room or count > domain.lengths[kept]):
         count //= 2
     return count
 
@@ -87,13 +96,24 @@ def _capacity() -> int:
     return vector_registers() * vector_bytes() // (2 * float32.size)
 
 
-def _room(builder: GroupBuilder, rows: int) -> int:
-    """How many float32 several rows may have. Functions need registers of their own, but what half
-    types wait for takes longer than to load some elements again.
+def _longest(builder: GroupBuilder) -> int:
+    """The elements of the longest row that is kept in registers, most of them at least."""
+    if calls_functions(builder):
+        return _capacity()
+    return min(BLOCK, 2 * _capacity()) if _has_halves(builder) else _capacity() * 5 // 4
+
+
+def _room(builder: GroupBuilder, passes: Passes, row: int) -> int:
+    """How many float32 several rows may have, given those of one row. Rows of half types may have
+    more than registers hold: what they wait for takes longer than to load some elements again.
     """
+    functions = calls_functions(builder)
     if _has_halves(builder):
-        return 2 * _capacity()
-    return _capacity() * 3 // 2 if rows >= 4 and not calls_functions(builder) else _capacity()
+        return (2 if functions else 4) * _capacity()
+    waits = len({passes.stage[step] for step in builder.reductions})
+    if waits == 1 and row > MAX_ROW_OF_ONE_SUM:
+        return row
+    return _capacity() if functions or row > MAX_ROW_OF_FOUR else _capacity() * 3 // 2
 
 
 def _has_halves(builder: GroupBuilder) -> bool:
@@ -202,6 +222,7 @@ class RegisterRows:
         return {
             step: self.builder.some_lanes(value, row, 1) if value.lanes > 1 else value
             for step, value in row_values.items()
+            if value.dtype is not bool_
         }
 
     # Reductions

@@ -41,6 +41,7 @@ from ingot.tuning_vectors import (
     MIN_MASKED_SHARE,
     MIN_ROWS_ACROSS,
     MIN_ROWS_ACROSS_TWICE,
+    MIN_WIDE_ROW,
 )
 
 __all__ = ["lower_rows"]
@@ -53,7 +54,7 @@ def lower_rows(builder: GroupBuilder) -> Kernel:
     domain = builder.domain
     passes = _Passes(builder)
     across = _kind_across(builder, passes)
-    if not across and fits_registers(builder):
+    if not across and fits_registers(builder, passes):
         return _in_registers(builder, passes)
     kept = _memory_for_kept(builder, passes)
     with _every_row(builder, across) as point:
@@ -111,7 +112,7 @@ def _in_registers(builder: GroupBuilder, passes: _Passes) -> Kernel:
     parallel loop of their own.
     """
     domain = builder.domain
-    work, together = domain.size(domain.reduced), rows_together(builder)
+    work, together = domain.size(domain.reduced), rows_together(builder, passes)
     if together == 1:
         with builder.rows(work) as point:
             RegisterRows(builder, passes, 1).compute([point])
@@ -178,7 +179,7 @@ class _Passes:
         self.kept: dict[Step, None] = {}
         for number in range(last, -1, -1):
             self._keep_for(number)
-        if not is_written_out(builder, builder.domain.size(builder.domain.reduced)):
+        if _is_wide(builder):
             self._keep_operands()
 
     def _keep_for(self, number: int) -> None:
@@ -303,7 +304,7 @@ def _memory_for_kept(builder: GroupBuilder, passes: _Passes) -> dict[Step, Memor
             found[step] = builder.write_of[step]
             continue
         fitting = [x for x in free if x.dtype is step.dtype and passes.stage[x] == last]
-        is_wide = _is_half(step.dtype) and not is_written_out(builder, rows.length)
+        is_wide = _is_half(step.dtype) and _is_wide(builder)
         row = None
         if not fitting or is_wide:
             dtype = float32 if is_wide else step.dtype
@@ -425,6 +426,11 @@ def _kind(builder: GroupBuilder, axis: int) -> str:
     if is_symbolic(length) or length > MAX_MASKED_ROW or vector_bytes() < MASKED_VECTOR_BYTES:
         return "vector"
     return "masked" if length % lanes >= MIN_MASKED_SHARE * lanes else "vector"
+
+
+def _is_wide(builder: GroupBuilder) -> bool:
+    """Whether rows of half types are long enough to be kept as float32."""
+    return builder.domain.size(builder.domain.reduced) > MIN_WIDE_ROW
 
 
 def _is_half(dtype: Dtype) -> bool:
