@@ -22,12 +22,6 @@ MIN_VECTORISED_LENGTH = 8
 # and 28.9; with two roundings silu 25.1 and 25.6, with one tanh 32.7 and 30.9. LLVM takes 4 to 16
 # ms longer for gelu. odd_gelu_1023x4097_float16.
 MIN_LONG_ROUNDINGS = 4
-# Elements up to which the last pass over a row that does not fit into registers has masked lanes,
-# and the share of a vector that what remains of it then fills at least. Measured on one thread,
-# relative to shorter vectors: layer norm of rows of 95 elements 0.79, of 127 0.80, but of 97 1.36,
-# of 358 1.42 and of 4090 1.24. odd_softmax_7x1023.
-MAX_MASKED_ROW = 512
-MIN_MASKED_SHARE = 0.75
 # Rows along the last of several axes above which vectors run across short rows that are written
 # out, with one pass over each row and with a second. Measured on one thread, in ms, one row at a
 # time and vectors across rows: squared distances of 1,000 and 1,000 points in 2 dimensions 1.10 and

@@ -31,9 +31,10 @@ from ingot.tuning_vectors import (
     MAX_UNROLLED_HALVES,
 )
 
-__all__ = ["RegisterRows", "fits_registers", "rows_together"]
+__all__ = ["MASKED_VECTOR_BYTES", "RegisterRows", "fits_registers", "rows_together"]
 
 MASKED_VECTOR_BYTES = 64  # of vectors with instructions for masked lanes
+
 MIN_LANES = 8
 DTYPES = (float32, float16, bfloat16, int32, uint32)
 

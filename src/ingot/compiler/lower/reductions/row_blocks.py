@@ -43,6 +43,7 @@ from ingot.tuning import (
 )
 
 __all__ = [
+    "HALF_VECTOR",
     "Elements",
     "Rows",
     "calls_functions",

@@ -20,11 +20,17 @@ from ingot.compiler.lower.kernel import Kernel
 from ingot.compiler.lower.reductions.accumulator import Accumulator
 from ingot.compiler.lower.reductions.packing import has_gaps, is_stepped, packed
 from ingot.compiler.lower.reductions.register_rows import (
+    MASKED_VECTOR_BYTES,
     RegisterRows,
     fits_registers,
     rows_together,
 )
-from ingot.compiler.lower.reductions.row_blocks import Rows, is_written_out
+from ingot.compiler.lower.reductions.row_blocks import (
+    HALF_VECTOR,
+    Rows,
+    is_written_out,
+    lane_count,
+)
 from ingot.graph.dtype import bfloat16, float16, float32
 from ingot.graph.numerics.reduction_order import LANES
 from ingot.graph.roles import Gather, Reduce, View
@@ -37,16 +43,12 @@ from ingot.tuning import (
     MIN_KEPT_ROW_CAPACITY,
 )
 from ingot.tuning_vectors import (
-    MAX_MASKED_ROW,
-    MIN_MASKED_SHARE,
     MIN_ROWS_ACROSS,
     MIN_ROWS_ACROSS_TWICE,
     MIN_WIDE_ROW,
 )
 
 __all__ = ["lower_rows"]
-
-MASKED_VECTOR_BYTES = 64  # of vectors with instructions for masked lanes
 
 
 def lower_rows(builder: GroupBuilder) -> Kernel:
@@ -405,27 +407,34 @@ def _pass(
 def _every(
     builder: GroupBuilder, axes: tuple[int, ...], point: Point, body: Callable[[Point], object]
 ) -> None:
-    """Nested loops over axes."""
+    """Nested loops over axes. What remains of a row after whole vectors is a masked one, which
+    takes less time than the narrower vectors and single elements that LLVM would make of it.
+    """
     axis, rest = axes[0], axes[1:]
+    length = builder.domain.lengths[axis]
     is_short = is_written_out(builder, builder.domain.size(builder.domain.reduced))
-    kind = "unroll" if is_short else "for" if rest else _kind(builder, axis)
+    kind = "unroll" if is_short else "for" if rest else "vector"
     lanes = 0 if rest or is_short else builder.lanes(axis)
-    with builder.loop(0, builder.domain.lengths[axis], kind=kind, lanes=lanes) as index:
+    left = 0 if lanes or kind != "vector" else _masked(builder, length)
+    with builder.loop(0, length - left, kind=kind, lanes=lanes) as index:
         here = (*point[:axis], affine(index), *point[axis + 1 :])
         if rest:
             _every(builder, rest, here, body)
         else:
             body(here)
+    if left:
+        with (
+            builder.loop(0, max(HALF_VECTOR, lane_count(left)), kind="lanes") as lane,
+            builder.mask(lane, left),
+        ):
+            body((*point[:axis], affine(lane) + (length - left), *point[axis + 1 :]))
 
 
-def _kind(builder: GroupBuilder, axis: int) -> str:
-    """The kind of the loop over a row: masked if what remains of a short row nearly fills a vector,
-    which takes less time than several shorter vectors and single elements.
-    """
-    length, lanes = builder.domain.lengths[axis], vector_bytes() // _widest(builder)
-    if is_symbolic(length) or length > MAX_MASKED_ROW or vector_bytes() < MASKED_VECTOR_BYTES:
-        return "vector"
-    return "masked" if length % lanes >= MIN_MASKED_SHARE * lanes else "vector"
+def _masked(builder: GroupBuilder, length: Number) -> int:
+    """How many elements of a row are left after whole vectors, if vectors can be masked."""
+    if is_symbolic(length) or vector_bytes() < MASKED_VECTOR_BYTES:
+        return 0
+    return length % (vector_bytes() // _widest(builder))
 
 
 def _is_wide(builder: GroupBuilder) -> bool:
