@@ -29,6 +29,25 @@ def test_strips(m: int, k: int, n: int) -> None:
     require_close(mx.compile(lambda x, y: x @ y)(a, b), a, b)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(589, 485, 12), (1100, 300, 100), (4001, 100, 9), (520, 1030, 6)]
+)
+def test_strips_of_the_transposed_product(dtype: str, m: int, k: int, n: int) -> None:
+    """Both operands are transposed, and the left one, which does not stay in L2, is the right one
+    of the transposed product.
+    """
+    a, b = (mx.array(x).astype(getattr(mx, dtype)) for x in matrices(m, k, n))
+    given = [mx.contiguous(x.T) for x in (a, b)]
+    require_close(mx.compile(lambda x, y: x.T @ y.T)(*given), a, b)
+    require_close(given[0].T @ given[1].T, a, b)
+    residual = mx.array(matrices(m, 1, n)[0] @ matrices(m, 1, n)[1])
+    compiled = mx.compile(lambda x, y, r: mx.maximum(x.T @ y.T + r, 0))
+    found = np.array(compiled(*given, residual).astype(mx.float32))
+    expected = np.maximum(np.array((a @ b).astype(mx.float32)) + np.array(residual), 0)
+    np.testing.assert_allclose(found, expected, rtol=1e-2 if dtype != "float32" else 1e-4, atol=0.2)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
 @pytest.mark.parametrize("m", [3, 9])
 def test_other_dtypes(dtype: str, m: int) -> None:

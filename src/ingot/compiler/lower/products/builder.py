@@ -421,17 +421,29 @@ class ProductBuilder(GroupBuilder):
 
     def write(self, stack: Sequence[Affine], row: Affine, first: Affine) -> None:
         """Computes the epilogue of a tile on the stack and stores its outputs."""
-        memory = self._on_stack
+        self.write_block(self._on_stack, stack, (row, self.tile.rows), (first, self.tile.columns))
+
+    def write_block(
+        self,
+        memory: Buffer,
+        stack: Sequence[Affine],
+        rows: tuple[Affine, int],
+        columns: tuple[Affine, int],
+    ) -> None:
+        """Computes the epilogue of a block of the product on the stack and stores its outputs.
+        `rows` and `columns` are the first one of the product and the most that there are.
+        """
+        (row, height), (first, width) = rows, columns
         if self._is_scattered:
-            with self.loop(0, self.tile.columns, self.n - first) as along:
+            with self.loop(0, width, self.n - first) as along:
                 above = self.point(stack, row, first + along)[:-1]
-                with self.loop(0, self.tile.rows, self.m - row, kind="vector") as down:
+                with self.loop(0, height, self.m - row, kind="vector") as down:
                     total = self.load(memory, (affine(down), affine(along)))
                     self.element((*above, row + down), total)
             return
-        with self.loop(0, self.tile.rows, self.m - row) as down:
+        with self.loop(0, height, self.m - row) as down:
             above = self.point(stack, row + down, first)[:-1]
-            with self.loop(0, self.tile.columns, self.n - first, kind="vector") as along:
+            with self.loop(0, width, self.n - first, kind="vector") as along:
                 total = self.load(memory, (affine(down), affine(along)))
                 self.element((*above, first + along), total)
 

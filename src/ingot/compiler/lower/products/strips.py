@@ -96,7 +96,6 @@ class _StripBuilder(ProductBuilder):
         with self.parallel(lengths) as (*indices, block, strip):
             stack = [affine(each) for each in indices]
             top, first = affine(block) * height, affine(strip) * self.width
-            inside = (self.width, self.n - first)
             with (
                 self.loop(0, height) as row,
                 self.loop(0, self.width, kind="vector") as column,
@@ -104,11 +103,7 @@ class _StripBuilder(ProductBuilder):
                 zero = Constant(product.dtype, 0)
                 self.store(zero, self.sums, (affine(row), affine(column)))
             body(stack, top, first)
-            with self.loop(0, height, self.m - top) as down:
-                above = self.point(stack, top + down, first)[:-1]
-                with self.loop(0, *inside, kind="vector") as along:
-                    total = self.load(self.sums, (affine(down), affine(along)))
-                    self.element((*above, first + along), total)
+            self.write_block(self.sums, stack, (top, height), (first, self.width))
         work = height * self.width * product.k
         self.nest.parallel[-1].grain = largest((1, MIN_PRODUCT_THREAD_WORK // work))
 
