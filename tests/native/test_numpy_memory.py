@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -83,7 +84,9 @@ def test_sizes_that_numpy_gets_wrong_when_freeing_do_no_harm() -> None:
     before = memory.get_active_memory()
     with numpy_memory():
         empty = np.empty((0,), np.float64)
-    empty.dtype = np.int8  # NumPy now believes that another size was allocated
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of NumPy 2.5
+        empty.dtype = np.int8  # NumPy now believes that another size was allocated
     del empty
     assert memory.get_active_memory() == before
 
@@ -132,7 +135,9 @@ def test_other_threads_are_not_affected_and_may_free() -> None:
         thread = threading.Thread(target=free_them)
         thread.start()
         thread.join()
-    assert seen == ["default_allocator"]
+    # Threads of a free-threaded CPython 3.14 begin with the context of the one that starts them.
+    inherits = getattr(sys.flags, "thread_inherit_context", False)
+    assert seen == ["ingot" if inherits else "default_allocator"]
     assert memory.get_active_memory() == before
 
 
