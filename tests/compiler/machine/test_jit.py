@@ -80,6 +80,19 @@ def test_every_function_of_straight_code_is_simplified() -> None:
     assert "call" not in text
 
 
+def test_loops_of_vectors_need_fewer_passes() -> None:
+    """Unless they store numbers, which LLVM would vectorise, or it is to unroll them."""
+    loop = "  br label %head\nhead:\n  store <4 x i32> %v1, ptr %a0\n  br label %head"
+    assert jit._is_simple("  store i32 %v1, ptr %a0\n  ret void")
+    assert jit._is_simple(f"{IN_VECTORS}\n{loop}")
+    assert not jit._is_simple(f"\n{loop}")
+    assert not jit._is_simple(f"{IN_VECTORS}\n{loop}\n  store i32 %v1, ptr %a0")
+    assert not jit._is_simple(f'{IN_VECTORS}\n{loop}\n!1 = !{{!"llvm.loop.unroll.count", i32 4}}')
+    assert not jit._is_simple(
+        f'{IN_VECTORS}\n{loop}\n!1 = !{{!"llvm.loop.vectorize.width", i32 8}}'
+    )
+
+
 def test_builders_of_passes_are_used_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """llvmlite adds callbacks to a builder in each run, which would make later ones slower."""
     library, alive = llvm(), set[int]()
