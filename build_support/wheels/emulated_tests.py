@@ -185,7 +185,8 @@ def arguments() -> argparse.Namespace:
     add("--sample", type=int, default=1, help="parameter sets of a test function; 0: all")
     add("--seed", type=int, default=0, help="chooses the parameter sets")
     add("--workers", type=int, default=os.cpu_count(), help="emulated processes at a time")
-    add("--patience", type=float, default=600, help="seconds without an end of any test")
+    # On a busy machine, a test that starts an emulated program takes minutes.
+    add("--patience", type=float, default=1800, help="seconds without an end of any test")
     add("--no-build", action="store_true", help="take the wheel of the last run")
     add("folders", nargs="*", help="such as tests/ops/fft, or files")
     return parser.parse_args()

@@ -36,9 +36,9 @@ typedef struct {
     unsigned kinds[MAX_PARAMETERS];
     unsigned others;     /* the kinds that *args accepts */
     Py_ssize_t required; /* how many parameters have no default */
-    char by_shapes;  /* the graph it builds depends only on shapes, dtypes and non-array arguments: see call_memo.c */
-    char subscripts; /* it evaluates the masks among its arguments, so that calls with one are not cached */
-    char sets_item;  /* it re-points its first argument instead of returning a result */
+    char by_shapes;      /* the graph it builds depends only on shapes, dtypes and non-array arguments: see call_memo.c */
+    char subscripts;     /* it evaluates the masks among its arguments, so that calls with one are not cached */
+    char sets_item;      /* it re-points its first argument instead of returning a result */
     PyObject *dictionary;
     PyObject *weak_references;
     vectorcallfunc vectorcall;
