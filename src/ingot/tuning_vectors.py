@@ -40,6 +40,11 @@ MIN_WIDE_ROW = 256
 # 0.39 and 0.28, of 32 0.27 and 0.22; softmax of 16 0.71 and 0.51, of 32 0.63 and 0.45; layer norm
 # of 65 float16 0.38 and 0.24. odd_softmax_7x1023.
 MAX_ROWS_TOGETHER = 8
+# Calls of functions on vectors in the code of rows that are computed at a time: each is inlined,
+# and LLVM takes about as long for them as for all the rest. Four functions and a softmax of rows of
+# 31 elements, eight, four and two rows at a time: 170, 83 and 47 ms to compile, 1.91, 1.91 and 2.10
+# ns per element; a softmax alone 42, 25 and 19 ms, 0.47, 0.46 and 0.54 ns. odd_softmax_7x1023.
+MAX_FUNCTIONS_TOGETHER = 24
 # Elements of a row of float32, with what fills its last vector, beyond which it is computed alone
 # if there is one reduction to wait for, and up to which registers hold four without functions. RMS
 # norm of rows of 96 elements takes 0.118 ns per element alone and 0.136 by fours, of 32 0.139 and

@@ -163,7 +163,7 @@ def like_lanes(type: str, other: str) -> str:
 
 def splat(x: Register, lanes: int) -> Register:
     """A literal repeated in all lanes of a vector."""
-    return Register(f"<{', '.join([str(x)] * lanes)}>", f"<{lanes} x {x.type}>")
+    return Register(f"splat ({x})", f"<{lanes} x {x.type}>")
 
 
 def type_suffix(type: str) -> str:

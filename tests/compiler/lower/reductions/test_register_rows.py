@@ -199,3 +199,14 @@ def test_special_values_stay_in_their_rows() -> None:
         is_bad = np.isnan(found).any(-1)
         assert np.flatnonzero(is_bad).tolist() == [3, 9]
         assert found[12, 33] == 0.0
+
+
+def test_functions_are_not_inlined_for_many_rows() -> None:
+    """LLVM takes long for them."""
+
+    def several(x: mx.array) -> mx.array:
+        return mx.softmax(mx.exp(x) * mx.tanh(x) + mx.sin(x), axis=-1)
+
+    for function, count in ((softmax, 8), (several, 2)):
+        (nest,) = nests_of(function, numbers(8, 31))
+        assert nest.parallel[0].lengths == (8 // count,)

@@ -227,7 +227,7 @@ def test_extremes_of_rows_have_as_many_lanes_as_they_fill(name: str, length: int
 @pytest.mark.parametrize(
     ("name", "length", "unrolled"),
     [
-        ("max", 300, True),
+        ("max", 330, True),
         ("max", 512, False),
         ("argmax", 300, True),
         ("argmax", 512, False),

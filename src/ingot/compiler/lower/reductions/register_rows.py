@@ -25,6 +25,7 @@ from ingot.graph.numerics.reduction_order import BLOCK, LANES
 from ingot.graph.roles import Reduce
 from ingot.runtime.processor import vector_bytes, vector_registers
 from ingot.tuning_vectors import (
+    MAX_FUNCTIONS_TOGETHER,
     MAX_ROW_OF_FOUR,
     MAX_ROW_OF_ONE_SUM,
     MAX_ROWS_TOGETHER,
@@ -87,7 +88,12 @@ def rows_together(builder: GroupBuilder, passes: Passes) -> int:
     lanes = vector_bytes() // float32.size
     held = -(-domain.lengths[reduced] // lanes) * lanes
     count, room = MAX_ROWS_TOGETHER, _room(builder, passes, held)
-    while count > 1 and (count * held > room or count > domain.lengths[kept]):
+    calls = calls_functions(builder) * (held // lanes)
+    while count > 1 and (
+        count * held > room
+        or count > domain.lengths[kept]
+        or count * calls > MAX_FUNCTIONS_TOGETHER
+    ):
         count //= 2
     return count
 

@@ -73,7 +73,7 @@ def is_written_out(builder: GroupBuilder, length: int) -> bool:
         return length < LANES
     if length < LANES and length % (2 * HALF_VECTOR) != 0 and _gathers_elements(builder):
         return True
-    return length <= MAX_UNROLLED_ROW and length % HALF_VECTOR != 0 and calls_functions(builder)
+    return length <= MAX_UNROLLED_ROW and length % HALF_VECTOR != 0 and calls_functions(builder) > 0
 
 
 def _gathers_elements(builder: GroupBuilder) -> bool:
@@ -89,13 +89,13 @@ def _gathers_elements(builder: GroupBuilder) -> bool:
     )
 
 
-def calls_functions(builder: GroupBuilder) -> bool:
-    """Whether elements, rather than whole rows, are computed by functions of many instructions."""
+def calls_functions(builder: GroupBuilder) -> int:
+    """How many functions of many instructions each element is computed by, rather than each row."""
     scratch, elements = NestBuilder(), size_of(builder.group.domain)
     for step in builder.group.steps:
         if isinstance(step.op, Map) and size_of(step.shape) == elements:
             step.op.emit(scratch.words, *[Constant(source.dtype, 0) for source in step.inputs])
-    return any(is_function(each) for each in scratch.body if isinstance(each, Apply))
+    return sum(is_function(each) for each in scratch.body if isinstance(each, Apply))
 
 
 def lane_count(length: int, most: int = LANES) -> int:
