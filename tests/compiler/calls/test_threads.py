@@ -135,7 +135,7 @@ class _Overtaken:
     inputs: tuple[Any, ...] = ()
 
     def __init__(self) -> None:
-        self.ops = iter([Output(0), Output(0), Output(0)])
+        self.ops = iter([Output(0)])
 
     @property
     def op(self) -> Output | None:

@@ -143,7 +143,8 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: mx.reshape(A, 6),
         TypeError,
-        "[reshape] shape must be a sequence of ints, got int: 6.",
+        "[reshape] shape must be a sequence of ints, got int: 6. It is one argument, such as "
+        "(6,) or (6, 2).",
     ),
     (lambda: mx.reshape([1], (1,)), TypeError, "[reshape] a must be an array, got list: [1]."),
     (
@@ -190,7 +191,8 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: mx.transpose(C, 1),
         TypeError,
-        "[transpose] axes must be a sequence of ints or None, got int: 1.",
+        "[transpose] axes must be a sequence of ints or None, got int: 1. It is one argument, "
+        "such as (1,) or (1, 2).",
     ),
     (
         lambda: mx.matrix_transpose(A),

@@ -15,6 +15,7 @@ from ingot.compiler.forms.nest.data import (
     Store,
     When,
 )
+from ingot.compiler.forms.nest.traversal import statements
 from ingot.compiler.llvm.code import (
     ALONE,
     MASKED,
@@ -111,8 +112,12 @@ def runs_once(loop: Loop) -> bool:
 
 
 def few_iterations(loop: Parallel) -> int:
-    """The number of iterations of a parallel loop, if it is known to be small; 0 otherwise."""
+    """The number of iterations of a parallel loop, if it is known to be small; 0 otherwise, and if
+    it copies blocks, which LLVM cannot do in vectors across iterations.
+    """
     if not all(isinstance(x, int) for x in loop.lengths):
+        return 0
+    if any(isinstance(each, CopyBlock) for each in statements(loop.body)):
         return 0
     size = math.prod(x for x in loop.lengths if isinstance(x, int))
     return size if size < MIN_VECTORISED_LENGTH else 0

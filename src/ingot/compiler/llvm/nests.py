@@ -258,9 +258,9 @@ class _Writer:
             self._body(region.body)
             return
         outside = self.pointers
-        in_vectors = is_in_vectors(self.nest)  # LLVM has none to make of its iterations
-        few = 0 if in_vectors else few_iterations(region)
-        several = ALONE if in_vectors else interleaved(region)
+        # LLVM makes no vectors across iterations that compute with vectors
+        few = 0 if self.in_vectors else few_iterations(region)
+        several = ALONE if self.in_vectors else interleaved(region)
         with self.code.loop(begin, end, interleaved=several, few=few) as loop:
             self.pointers = dict(outside)
             at = loop.index

@@ -119,7 +119,7 @@ class DiskCache:
         head = len(_MAGIC)
         digest, data = content[head : head + _DIGEST], content[head + _DIGEST :]
         if content[:head] != _MAGIC or digest_of(data) != digest:
-            log.warning("the cached object %s is damaged and is compiled again", f"{key}.o")
+            log.warning("the cached entry %s is damaged and is compiled again", f"{key}.o")
             return None
         return data
 
@@ -169,7 +169,7 @@ class DiskCache:
                 os.unlink(path)
             total -= size
             removed += 1
-        log.debug("the disk cache was over its limit: %d kernels removed", removed)
+        log.debug("the disk cache was over its limit: %d entries removed", removed)
 
 
 _disk = DiskCache(None)

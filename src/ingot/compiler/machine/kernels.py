@@ -72,9 +72,8 @@ class _Kernels:
     """The machine code that programs use, by its LLVM text and by the digest of that."""
 
     def __init__(self) -> None:
-        self.lock = (
-            threading.RLock()
-        )  # reentrant: garbage collection may run users' code that compiles
+        # reentrant: garbage collection may run users' code that compiles
+        self.lock = threading.RLock()
         self.by_text: WeakValueDictionary[str, MachineCode] = WeakValueDictionary()
         self.by_digest: WeakValueDictionary[str, MachineCode] = WeakValueDictionary()
 

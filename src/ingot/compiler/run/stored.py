@@ -71,8 +71,8 @@ class Key:
         return StoredExecutable(parts, reader.loaded, made)
 
     def write(self, strides: Strides | None, executable: Executable) -> None:
-        """Stores a program, unless it holds objects that are known in this process only, such as
-        the programs of loops.
+        """Stores a program, unless it holds objects that are known in this process only: the
+        programs of loops, and routines.
         """
         if executable.repeated is not None or self._settings != _settings():
             return
@@ -156,7 +156,10 @@ class _Writer(pickle.Pickler):
     def persistent_id(self, value: Any) -> Any:
         """What stands for a value; None: the value itself."""
         if isinstance(value, MachineCode):
-            return _KERNEL, self._digests[id(value)]
+            digest = self._digests.get(id(value))
+            if digest is None:
+                raise pickle.PicklingError("it runs a kernel of another program")
+            return _KERNEL, digest
         if isinstance(value, np.dtype):
             known = from_numpy(value)
             return None if known is None else (_DTYPE, ALL_DTYPES.index(known))

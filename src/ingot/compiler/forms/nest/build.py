@@ -208,7 +208,7 @@ class NestBuilder:
 
     def in_lanes(self, x: Value, lanes: int) -> Value:
         """An element in all lanes of a bundle; a bundle as it is."""
-        if x.lanes == lanes:
+        if x.lanes > 1 or lanes == 1:
             return x
         return (
             repeated(x.dtype, x.value, lanes) if isinstance(x, Constant) else self.splat(x, lanes)

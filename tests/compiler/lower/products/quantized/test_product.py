@@ -269,3 +269,30 @@ def test_vectors_of_256_bits() -> None:
         "print('done')\n"
     )
     assert output_of(script, INGOT_VECTOR_BITS="256") == b"done\n"
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_rows_that_are_not_finite_in_programs_for_all_numbers_of_rows(is_compiled: bool) -> None:
+    """A program for any number of rows recomputes them as float32, like one for a few."""
+    generator = np.random.default_rng(9)
+    weights = mx.quantize(mx.array(generator.standard_normal((64, 1024)).astype(np.float32)))
+
+    def product(x: mx.array) -> mx.array:
+        return mx.quantized_matmul(x, *weights)
+
+    function = mx.compile(product, shapeless=True) if is_compiled else product
+    dequantized = np.array(mx.dequantize(*weights), np.float64)
+    for rows in (1, 2, 3, 4):
+        mx.eval(function(mx.array(generator.standard_normal((rows, 1024)).astype(np.float32))))
+    for rows in (4, 3, 2, 1):
+        x = generator.standard_normal((rows, 1024)).astype(np.float32)
+        x[0] = np.where(generator.uniform(size=1024) < 0.5, -3e36, 3e36)
+        x[-1, :5] = 0
+        x[-1, 7] = np.inf
+        found = np.array(function(mx.array(x)), np.float64)
+        with np.errstate(invalid="ignore"):
+            expected = x.astype(np.float64) @ dequantized.T
+        finite = np.isfinite(expected)
+        assert np.array_equal(np.isnan(found), np.isnan(expected)), rows
+        scale = np.abs(np.nan_to_num(x.astype(np.float64))).max() * 1e-4 * 1024
+        np.testing.assert_allclose(found[finite], expected[finite], rtol=1e-4, atol=scale)

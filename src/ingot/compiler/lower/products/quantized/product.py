@@ -90,7 +90,9 @@ class _Lowering:
     def __init__(self, step: Step, scheme: Scheme, strides_of: Strides) -> None:
         self.step = step
         self.strides_of = strides_of
-        self.rows = size_of(step.shape[:-1])
+        rows = size_of(step.shape[:-1])
+        # few rows are a condition on shapes, because each number of them has its own code
+        self.rows = index(rows) if rows <= MAX_FACTORED_ROWS else rows
         in_bytes = in_blocks(scheme)
         self.digits = _digits(step, scheme, strides_of)
         self.is_bytes = self.digits > 0
@@ -116,7 +118,7 @@ class _Lowering:
         as few as possible. The number of blocks, and that of their rows which exist, are symbols,
         so that a few kernels serve all numbers of rows.
         """
-        if self.rows <= MAX_FACTORED_ROWS:
+        if self._is_one_block:
             return index(self.rows)
         limit = BYTES_TILE_ROWS if self.is_bytes else QUANTIZED_TILE_ROWS
         if is_symbolic(self.rows):
@@ -127,7 +129,7 @@ class _Lowering:
     @property
     def _is_one_block(self) -> bool:
         """Whether the number of rows is a compile-time constant."""
-        return type(self.rows) is int and self.rows <= MAX_FACTORED_ROWS
+        return bool(self.rows <= MAX_FACTORED_ROWS)
 
     def lowered(self) -> Lowered:
         """Both kernels, and the scratch memory for the permuted rows."""
