@@ -4,6 +4,7 @@ pipeline, which is loaded only then.
 
 from __future__ import annotations
 
+import importlib
 import time
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from ingot.compiler.call.cache_info import PHASES, Account
 from ingot.compiler.forms.tape import Tape
 from ingot.compiler.options import Strides
 from ingot.compiler.run.program import ForLayout, Program
-from ingot.compiler.run.stored import Key, StoredExecutable, key_of
+from ingot.compiler.run.stored import Key, StoredExecutable, has_programs, key_of, version
 from ingot.graph.deferred import Deferred
 from ingot.runtime.compile_mode import CompileMode
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 else:
     pipeline = Deferred("ingot.compiler.pipeline")
 
-__all__ = ["program_of"]
+__all__ = ["prepare", "program_of"]
 
 
 def program_of(
@@ -45,6 +46,17 @@ def program_of(
     else:
         source.compiled = pipeline.run_pipeline(tape, mode, name, account).program
     return Program(tape, source.schedule, source.finish, name, account)
+
+
+def prepare() -> None:
+    """Loads what the first program will need, so that a program that compiles its functions when it
+    starts answers its first call sooner: what the keys of stored programs have in common, or the
+    pipeline if nothing is stored.
+    """
+    if has_programs():
+        version()
+    else:
+        importlib.import_module("ingot.compiler.pipeline")
 
 
 class _Source:

@@ -15,7 +15,7 @@ from ingot.compiler.forms.tape import Tape
 from ingot.compiler.machine.generate import Executable
 from ingot.compiler.pipeline import run_pipeline
 from ingot.compiler.run import stored
-from ingot.compiler.run.stored import Key, StoredExecutable, key_of
+from ingot.compiler.run.stored import Key, StoredExecutable, has_programs, key_of
 from ingot.runtime.compile_mode import CompileMode
 
 X = mx.array(np.random.default_rng(3).standard_normal((6, 40)).astype(np.float32))
@@ -126,10 +126,10 @@ def test_the_sources_are_part_of_the_key(tmp_path: Path, monkeypatch: pytest.Mon
     tape = tape_of_call(lambda x: x * 2, (X,))
     key(tape).write(None, compiled(tape))
     assert read(tape) is not None
-    stored._version.cache_clear()
+    stored.version.cache_clear()
     monkeypatch.setattr(stored, "sources_stamp", lambda *paths: 1)
     assert read(tape) is None
-    stored._version.cache_clear()
+    stored.version.cache_clear()
 
 
 def test_evicted_kernels_take_their_programs_with_them(folder: Path) -> None:
@@ -181,3 +181,10 @@ def test_nothing_is_stored_without_a_disk_cache(monkeypatch: pytest.MonkeyPatch)
     tape = tape_of_call(lambda x: x * 2, (X,))
     monkeypatch.setenv("INGOT_CACHE", "off")
     assert key_of(tape, CompileMode.enabled) is None
+
+
+def test_an_empty_folder_has_no_programs(folder: Path) -> None:
+    assert not has_programs()
+    tape = tape_of_call(lambda x: x * 2, (X,))
+    key(tape).write(None, compiled(tape))
+    assert has_programs()

@@ -33,6 +33,7 @@ from ingot.compiler.call.lengths import NO_AXES, all_axes
 from ingot.compiler.call.misses import Misses
 from ingot.compiler.call.reshaping import reshaped
 from ingot.compiler.call.verify import compare, flat_values
+from ingot.compiler.programs import prepare
 from ingot.compiler.trace.call import Call
 from ingot.compiler.trace.capture import Snapshot
 from ingot.compiler.trace.trace import Axes
@@ -381,3 +382,6 @@ class CompiledFunction(FastCall, Generic[P, R]):
 
 
 add_hints(CompiledFunction, COMPILED)
+
+
+prepare()

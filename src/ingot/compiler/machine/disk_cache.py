@@ -104,6 +104,16 @@ class DiskCache:
         # bytes since this process last measured the folder
         self._written = time.time_ns() % self._step
 
+    def is_empty(self) -> bool:
+        """Whether there is nothing to read."""
+        if self.folder is None:
+            return True
+        try:
+            with os.scandir(self.folder) as entries:
+                return next(entries, None) is None
+        except OSError:
+            return True
+
     def read(self, key: str) -> bytes | None:
         """The entry for a key; None if there is none or it is damaged."""
         if self.folder is None:

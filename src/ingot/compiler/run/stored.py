@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ingot.compiler.machine.generate import Executable
     from ingot.compiler.machine.work import Work
 
-__all__ = ["Key", "StoredExecutable", "key_of"]
+__all__ = ["Key", "StoredExecutable", "has_programs", "key_of", "version"]
 
 _FORMAT = b"program 1\n"
 
@@ -86,7 +86,7 @@ class Key:
         current_disk().write(self._name(strides), file.getvalue())
 
     def _name(self, strides: Strides | None) -> str:
-        what = f"{_version()}\n{self._mode.name} {self._settings} {strides}\n"
+        what = f"{version()}\n{self._mode.name} {self._settings} {strides}\n"
         return digest_of(what.encode() + self._tape).hex()
 
 
@@ -98,6 +98,11 @@ def key_of(tape: Tape, mode: CompileMode) -> Key | None:
         return None
     found = description(tape)
     return None if found is None else Key(found, mode)
+
+
+def has_programs() -> bool:
+    """Whether there may be stored programs."""
+    return not is_verifying() and not current_disk().is_empty()
 
 
 class StoredExecutable:
@@ -127,7 +132,7 @@ def _settings() -> tuple[Any, ...]:
 
 
 @cache
-def _version() -> str:
+def version() -> str:
     """What does not change in a process."""
     python = sys.implementation.cache_tag
     root = os.path.dirname(_native.__file__)
