@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.processes import output_of
 
 import ingot
 import ingot.core as mx
 from ingot.compiler import pipeline
-from ingot.compiler.run import stored
 from ingot.utils import tree_flatten
 
 X = mx.array(np.random.default_rng(5).standard_normal((6, 40)).astype(np.float32))
 W = mx.array(np.random.default_rng(6).standard_normal((40, 33)).astype(np.float32))
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A disk cache of its own, which is used although tests verify all forms."""
-    monkeypatch.setenv("INGOT_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(stored, "is_verifying", lambda: False)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("program_folder")
 
 
 @pytest.fixture
@@ -116,7 +107,7 @@ def test_training_in_place() -> None:
     assert trained() == trained()
 
 
-def test_errors_name_the_line(refusing: Callable[[], None]) -> None:
+def test_errors_name_the_line() -> None:
     def taken(x: mx.array, i: mx.array) -> mx.array:
         return x[i] * 2  # the user's line
 
@@ -160,18 +151,9 @@ print("ingot.compiler.pipeline" in sys.modules, "llvmlite" in sys.modules)
 """
 
 
-def test_a_second_process_loads_neither_the_passes_nor_llvm(folder: Path) -> None:
-    environment = {**os.environ, "INGOT_CACHE_DIR": str(folder), "INGOT_VERIFY": "0"}
-    outputs = [
-        subprocess.run(
-            [sys.executable, "-c", NEW_PROCESS],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.splitlines()
-        for _ in range(2)
-    ]
+def test_a_second_process_loads_neither_the_passes_nor_llvm(program_folder: Path) -> None:
+    variables = {"INGOT_CACHE_DIR": str(program_folder), "INGOT_VERIFY": "0"}
+    outputs = [output_of(NEW_PROCESS, **variables).decode().splitlines() for _ in range(2)]
     assert outputs[0][0] == outputs[1][0]
     assert outputs[0][1].startswith("True")
     assert outputs[1][1] == "False False"

@@ -82,9 +82,10 @@ class _Source:
 
     def finish(self, strides: Strides | None) -> ForLayout:
         """The program for a layout of the inputs."""
-        found, self._contiguous = self._contiguous, None
-        if found is None or strides is not None:
-            found = self._stored(strides)
+        found = None
+        if strides is None:
+            found, self._contiguous = self._contiguous, None
+        found = found or self._stored(strides)
         if found is not None:
             return ForLayout(found, lambda: self.compiled.finish(strides).forms, {})
         made = self.compiled.finish(strides)

@@ -9,7 +9,7 @@ on from there.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import ingot.core as mx
 from ingot.graph.errors import type_name, value_text
@@ -29,18 +29,6 @@ Rate = float | mx.array | Schedule
 
 # Where the state of parameters is that are not in a dict: a list of them, or one array.
 _UNNAMED = "parameters"
-
-
-class StepCount(mx.array):
-    """The number of steps, which says what to do where others take a step: `optimizer.step()`."""
-
-    __slots__ = ()
-
-    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
-        raise TypeError(
-            "'step' of an optimizer is the number of steps taken, not a method: take one with "
-            "optimizer.update(model, gradients)."
-        )
 
 
 @watch_always
@@ -202,7 +190,8 @@ class Optimizer:
     @property
     def step(self) -> mx.array:
         """The number of steps taken."""
-        return StepCount(self.state["step"])
+        step: mx.array = self.state["step"]
+        return step
 
     @property
     def learning_rate(self) -> mx.array:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from tests.compiler.test_pipeline import FUNCTIONS, tape_of_call
+from tests.support.processes import output_of
 
 import ingot.core as mx
 import ingot.nn as nn
@@ -45,12 +44,7 @@ for function, args in FUNCTIONS.items():
 
 
 def test_other_processes_have_the_same() -> None:
-    done = [
-        subprocess.run(
-            [sys.executable, "-c", NEW_PROCESS], capture_output=True, text=True, check=True
-        ).stdout
-        for _ in range(2)
-    ]
+    done = [output_of(NEW_PROCESS) for _ in range(2)]
     assert done[0] == done[1]
     assert len(set(done[0].split())) == len(FUNCTIONS)
 

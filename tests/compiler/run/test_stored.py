@@ -20,13 +20,7 @@ from ingot.runtime.compile_mode import CompileMode
 
 X = mx.array(np.random.default_rng(3).standard_normal((6, 40)).astype(np.float32))
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A disk cache of its own, which is used although tests verify all forms."""
-    monkeypatch.setenv("INGOT_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(stored, "is_verifying", lambda: False)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("program_folder")
 
 
 @pytest.fixture
@@ -132,24 +126,24 @@ def test_the_sources_are_part_of_the_key(tmp_path: Path, monkeypatch: pytest.Mon
     stored.version.cache_clear()
 
 
-def test_evicted_kernels_take_their_programs_with_them(folder: Path) -> None:
+def test_evicted_kernels_take_their_programs_with_them(program_folder: Path) -> None:
     tape = tape_of_call(lambda x: mx.exp(x) * 1.25, (X,))
     executable = compiled(tape)
     key(tape).write(None, executable)
     for digest in executable.loaded.digests().values():
-        (folder / f"{digest}.o").unlink()
+        (program_folder / f"{digest}.o").unlink()
     assert read(tape) is not None  # they are in memory
     del executable
     assert read(tape) is None
 
 
 @pytest.mark.parametrize("damage", ["truncated", "changed", "foreign"])
-def test_damaged_entries_are_not_used(folder: Path, damage: str) -> None:
+def test_damaged_entries_are_not_used(program_folder: Path, damage: str) -> None:
     tape = tape_of_call(lambda x: mx.exp(x) * 1.5, (X,))
     executable = compiled(tape)
-    before = set(folder.iterdir())
+    before = set(program_folder.iterdir())
     key(tape).write(None, executable)
-    (entry,) = set(folder.iterdir()) - before
+    (entry,) = set(program_folder.iterdir()) - before
     data = entry.read_bytes()
     if damage == "truncated":
         entry.write_bytes(data[: len(data) // 2])
@@ -157,18 +151,18 @@ def test_damaged_entries_are_not_used(folder: Path, damage: str) -> None:
         entry.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     else:
         (digest,) = executable.loaded.digests().values()
-        entry.write_bytes((folder / f"{digest}.o").read_bytes())
+        entry.write_bytes((program_folder / f"{digest}.o").read_bytes())
     assert read(tape) is None
 
 
-def test_programs_with_objects_of_this_process_are_not_written(folder: Path) -> None:
+def test_programs_with_objects_of_this_process_are_not_written(program_folder: Path) -> None:
     """LAPACK's routines are addresses."""
     tape = tape_of_call(lambda x: mx.linalg.qr(x, stream=mx.cpu)[1], (X,))
     executable = compiled(tape)
-    before = set(folder.iterdir())
+    before = set(program_folder.iterdir())
     key(tape).write(None, executable)
     kinds = {work.kind for work in executable.work}
-    assert ("routine" in kinds) is (set(folder.iterdir()) == before)
+    assert ("routine" in kinds) is (set(program_folder.iterdir()) == before)
 
 
 def test_nothing_is_stored_where_forms_are_verified(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +177,7 @@ def test_nothing_is_stored_without_a_disk_cache(monkeypatch: pytest.MonkeyPatch)
     assert key_of(tape, CompileMode.enabled) is None
 
 
-def test_an_empty_folder_has_no_programs(folder: Path) -> None:
+def test_an_empty_folder_has_no_programs(program_folder: Path) -> None:
     assert not has_programs()
     tape = tape_of_call(lambda x: x * 2, (X,))
     key(tape).write(None, compiled(tape))

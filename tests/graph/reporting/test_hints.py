@@ -61,16 +61,6 @@ def test_assigning_to_what_arrays_of_others_have() -> None:
             setattr(x, name, x)
 
 
-def test_a_step_is_a_number() -> None:
-    model, optimizer = nn.Linear(2, 2), optim.Adam(0.1)
-    with pytest.raises(TypeError, match=r"take one with optimizer\.update\(model, gradients\)\.$"):
-        optimizer.step()  # type: ignore[operator]
-    optimizer.update(model, model.parameters())
-    assert isinstance(optimizer.step, mx.array)
-    assert optimizer.step.item() == optimizer.state["step"].item() == 1
-    assert mx.array_equal(mx.compile(lambda step: step + 1)(optimizer.step), mx.array(2))
-
-
 def test_calls_that_lack_arguments() -> None:
     x = mx.ones((2, 3))
     with pytest.raises(TypeError, match=r"\[where\] missing 2 .*'x' and 'y'; .*mx\.nonzero\("):
