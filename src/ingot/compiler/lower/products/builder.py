@@ -235,7 +235,7 @@ class ProductBuilder(GroupBuilder):
         if count == 1:
             return [first]
         return [
-            affine(self.multiple(first, first + place, end - 1, by=1)) for place in range(count)
+            affine(self.multiple(first, first + offset, end - 1, by=1)) for offset in range(count)
         ]
 
     def elements(self, stack: Sequence[Affine], rows: Sequence[Affine]) -> Elements:

@@ -157,10 +157,10 @@ def _copy_elements(
     begin, *ends = rows
     with (
         builder.loop(begin, *ends) as row,
-        builder.loop(0, tile.columns, n - column) as place,
+        builder.loop(0, tile.columns, n - column) as offset,
     ):
-        value = builder.load(source, (*stack, affine(row), column + place))
-        builder.store(value, target, (*stack, panel, affine(row), affine(place)))
+        value = builder.load(source, (*stack, affine(row), column + offset))
+        builder.store(value, target, (*stack, panel, affine(row), affine(offset)))
 
 
 def _transpose(
@@ -186,11 +186,11 @@ def _transpose(
         row_range: tuple[Extent, ...], column_range: tuple[Extent, ...], side: int = 1
     ) -> None:
         with (
-            builder.loop(*column_range, step=side, copies=1) as place,
+            builder.loop(*column_range, step=side, copies=1) as offset,
             builder.loop(*row_range, step=side, lanes=int(side == 1), copies=1) as row,
         ):
-            index = (*stack, affine(row), column + place)
-            into = (*stack, panel, affine(row), affine(place))
+            index = (*stack, affine(row), column + offset)
+            into = (*stack, panel, affine(row), affine(offset))
             builder.body.append(CopyBlock(target, into, source, index, axes, side))
 
     copy((begin, whole_rows), (0, whole_columns), side)
@@ -228,11 +228,11 @@ def pack_pairs(source: Matrices, panels: Panels) -> Kernel:
                 mask: Value = builder.splat(words.select(there, ones, none), tile.lanes)
                 high_row = affine(builder.multiple(low_row, high_row, last, by=1))
             for vector in range(tile.vectors):
-                place = affine(vector * tile.lanes)
+                offset = affine(vector * tile.lanes)
                 low, high = (
                     words.cast(
                         builder.load_lanes(
-                            operand, (*at, each, column + place), tile.lanes, operand.shape[-1]
+                            operand, (*at, each, column + offset), tile.lanes, operand.shape[-1]
                         ),
                         uint32,
                     )
@@ -243,7 +243,7 @@ def pack_pairs(source: Matrices, panels: Panels) -> Kernel:
                 if is_odd:
                     above = words.bitwise_and(above, mask)
                 word = words.bitwise_or(low, above)
-                builder.store(word, target, (*at, affine(panel), affine(row), place))
+                builder.store(word, target, (*at, affine(panel), affine(row), offset))
     key = code_key(builder, numbers, "pack pairs", tile, bool(is_odd))
     return kernel_of(builder.nest, operands, key)
 

@@ -142,17 +142,17 @@ class _Streams(_StripBuilder):
         """Adds the products of `depth` rows of the right operand, from `k` on."""
         rows, lanes = self.tile.rows, self.tile.lanes
 
-        def element(row: int, place: int) -> Value:
-            found = self.load(self.left, (*stack, affine(row), k + place))
+        def element(row: int, offset: int) -> Value:
+            found = self.load(self.left, (*stack, affine(row), k + offset))
             return self.splat(self.operand_value(found), lanes)
 
         # loaded once, before the loop along the strip
-        elements = [[element(row, place) for row in range(rows)] for place in range(depth)]
+        elements = [[element(row, offset) for row in range(rows)] for offset in range(depth)]
 
         def columns(column: Affine, limit: Affine | None) -> None:
             totals: list[Value] = [self.zero] * rows
-            for place, of_rows in enumerate(elements):
-                at = (*stack, k + place, first + column)
+            for offset, of_rows in enumerate(elements):
+                at = (*stack, k + offset, first + column)
                 bundle = self.operand_value(self.load_lanes(self.right, at, lanes, limit))
                 totals = [
                     self.words.fused_multiply_add(element, bundle, total)
@@ -223,6 +223,6 @@ class _Strips(_StripBuilder):
 
         loops = [(begin, begin + STRIP_DEPTH, self.k)]
         found = accumulate(self, self.product.dtype, tile, loops, left, columns, self.combine)
-        for place, totals in enumerate(found.sums):
+        for offset, totals in enumerate(found.sums):
             for vector, total in enumerate(totals):
-                self.add(total, row[1] + place, column[1] + vector * tile.lanes)
+                self.add(total, row[1] + offset, column[1] + vector * tile.lanes)

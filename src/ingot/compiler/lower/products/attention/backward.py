@@ -106,7 +106,7 @@ class _Main(GradientBuilder):
         tasks = (lengths.batch, lengths.shared, parts)
         work = lengths.queries * count * (lengths.depth + lengths.width)
         with self.parallel(tasks, work) as (example, shared, part):
-            self.place = (affine(example), affine(shared))
+            self.shared_head = (affine(example), affine(shared))
             self.part = affine(part)
             begin = self.part * count
             with self.loop(begin, begin + count, lengths.keys, step=blocks.keys) as start:
@@ -134,7 +134,7 @@ class _Main(GradientBuilder):
                 0, *ends, step=side
             ) as behind,  # from the last queries on, which attend to most keys
         ):
-            self.head = (self.place[0], self.place[1] * lengths.sharing + number)
+            self.head = (self.shared_head[0], self.shared_head[1] * lengths.sharing + number)
             first = affine(padded - side) - behind
             last = self.least(first, first + side, lengths.queries)
             self._query_block(first, last, start, stop)
@@ -155,7 +155,7 @@ class _Main(GradientBuilder):
         with self.loop(0, stop - start) as key, self.loop(0, width, kind="vector") as feature:
             element = self.words.multiply(self.at(buffer, key, feature), self.number(factor))
             found = self.words.cast(element, result.dtype)
-            self.put(found, result, *self.place, start + key, feature)
+            self.put(found, result, *self.shared_head, start + key, feature)
 
     def _query_block(self, first: Affine, last: Affine, start: Affine, stop: Affine) -> None:
         side = self.blocks.queries
@@ -183,7 +183,7 @@ class _Main(GradientBuilder):
             self.blocks.dtype,
             TileShape(len(keys), self.blocks.vectors, lanes),
             [(0, depth)],
-            lambda row, at: self.everywhere(self.at(buffer, *self.place, keys[row], at[0])),
+            lambda row, at: self.everywhere(self.at(buffer, *self.shared_head, keys[row], at[0])),
             lambda vector, at: self.lanes_at(of, *self.head, group, at[0], vector * lanes),
         ).sums
 
@@ -241,7 +241,7 @@ class _Main(GradientBuilder):
                 TileShape(rows, self.blocks.vectors, lanes),
                 [(affine(0), count)],
                 lambda row, key: self.everywhere(
-                    self.at(self.k, *self.place, start + key[0], features[row])
+                    self.at(self.k, *self.shared_head, start + key[0], features[row])
                 ),
                 lambda vector, key: self.lanes_at(self.of_scores, key[0], column + vector * lanes),
                 start=[
@@ -271,9 +271,9 @@ class _Main(GradientBuilder):
                 self.loop(begin, end, step=vectors * lanes) as panel,
                 self.loop(0, keys, step=self.blocks.rows) as at,
             ):
-                places = [self.least(0, affine(at) + row, keys - 1) for row in rows]
+                key_rows = [self.least(0, affine(at) + row, keys - 1) for row in rows]
                 columns = [affine(panel) + vector * lanes for vector in range(vectors)]
-                self._add_tile(target, factors, rows_of, queries, places, columns)
+                self._add_tile(target, factors, rows_of, queries, key_rows, columns)
             begin = end
 
     def _panels(self, needed: int) -> list[tuple[int, int]]:
@@ -293,7 +293,7 @@ class _Main(GradientBuilder):
         factors: Buffer,
         rows_of: Buffer,
         queries: tuple[Affine, Affine],
-        places: Sequence[Affine],
+        key_rows: Sequence[Affine],
         columns: Sequence[Affine],
     ) -> None:
         """Accumulates some keys and columns of a block."""
@@ -309,12 +309,14 @@ class _Main(GradientBuilder):
         sums = accumulate(
             self,
             self.blocks.dtype,
-            TileShape(len(places), len(columns), lanes),
+            TileShape(len(key_rows), len(columns), lanes),
             [(affine(0), count)],
-            lambda row, query: self.everywhere(self.at(factors, places[row], query[0])),
+            lambda row, query: self.everywhere(self.at(factors, key_rows[row], query[0])),
             row_of,
-            start=[[self.lanes_at(target, place, each) for each in columns] for place in places],
+            start=[
+                [self.lanes_at(target, key_row, each) for each in columns] for key_row in key_rows
+            ],
         ).sums
-        for row, place in enumerate(places):
+        for row, key_row in enumerate(key_rows):
             for vector, column in enumerate(columns):
-                self.put(sums[row][vector], target, place, column)
+                self.put(sums[row][vector], target, key_row, column)

@@ -93,7 +93,7 @@ class _Forward(KernelBuilder):
         heads = (lengths.batch, lengths.shared, lengths.sharing, count)
         work = side * lengths.keys * (lengths.depth + lengths.width)
         with self.parallel(heads, work) as (example, shared, number, block):
-            self.place = (affine(example), affine(shared))
+            self.shared_head = (affine(example), affine(shared))
             head = affine(shared) * lengths.sharing + number
             self.row = (affine(example), head)
             self.first = affine(block) * side
@@ -149,7 +149,9 @@ class _Forward(KernelBuilder):
                 self.blocks.dtype,
                 shape,
                 [(0, self.lengths.depth)],
-                lambda row, at: self.everywhere(self.at(self.k, *self.place, keys[row], at[0])),
+                lambda row, at: self.everywhere(
+                    self.at(self.k, *self.shared_head, keys[row], at[0])
+                ),
                 lambda vector, at: self.lanes_at(
                     self.transposed, at[0], vector * self.blocks.lanes
                 ),
@@ -210,7 +212,7 @@ class _Forward(KernelBuilder):
                     self.put(tile.sums[row][vector], self.sums, feature, column)
 
     def _value(self, key: Affine, feature: Affine) -> Value:
-        return self.everywhere(self.at(self.v, *self.place, key, feature))
+        return self.everywhere(self.at(self.v, *self.shared_head, key, feature))
 
     def _finish(self) -> None:
         """Divides the sums, and stores them as rows."""

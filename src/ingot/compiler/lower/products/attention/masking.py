@@ -18,7 +18,7 @@ from ingot.graph.roles import Attend, AttendBackward
 
 __all__ = ["Masking"]
 
-Place = tuple[Affine, Affine]  # an example and a head of queries
+HeadIndex = tuple[Affine, Affine]  # an example and a head of queries
 
 
 class Masking:
@@ -58,14 +58,16 @@ class Masking:
         if self.causal:
             self._positions = builder.local("positions", blocks.queries, dtype=int32)
 
-    def sink(self, builder: KernelBuilder, place: Place) -> Value | None:
+    def sink(self, builder: KernelBuilder, head_index: HeadIndex) -> Value | None:
         """The sink of a head, broadcast to all lanes, if there is one."""
-        return None if self._sinks is None else builder.everywhere(self.sink_at(builder, place))
+        return (
+            None if self._sinks is None else builder.everywhere(self.sink_at(builder, head_index))
+        )
 
-    def sink_at(self, builder: KernelBuilder, place: Place) -> Value:
+    def sink_at(self, builder: KernelBuilder, head_index: HeadIndex) -> Value:
         """The sink of a head."""
         assert self._sinks is not None
-        example, head = place
+        example, head = head_index
         found = builder.at(self._sinks, 0 if self._sinks.shape[0] == 1 else example, head)
         return builder.wide(found)
 
@@ -85,7 +87,12 @@ class Masking:
         return (keys, first + (count + ahead)) if self.causal and ahead >= 0 else (keys,)
 
     def load(
-        self, builder: KernelBuilder, place: Place, first: Affine, start: Affine, stop: Affine
+        self,
+        builder: KernelBuilder,
+        head_index: HeadIndex,
+        first: Affine,
+        start: Affine,
+        stop: Affine,
     ) -> None:
         """Transposes the mask of a block of queries and keys."""
         if self._tile is None:
@@ -95,14 +102,14 @@ class Masking:
         with builder.loop(0, builder.blocks.queries) as lane:
             row = builder.least(0, first + lane, lengths.queries - 1)
             with builder.loop(0, stop - start, kind="vector") as key:
-                index = self._index(mask, place, row, start + key)
+                index = self._index(mask, head_index, row, start + key)
                 element = builder.at(mask, *index)
                 element = element if mask.dtype is bool_ else builder.wide(element)
                 builder.put(element, self._tile, key, lane)
 
-    def _index(self, mask: Buffer, place: Place, row: Affine, key: Affine) -> list[Affine]:
+    def _index(self, mask: Buffer, head_index: HeadIndex, row: Affine, key: Affine) -> list[Affine]:
         """The index of a score in the mask, which is broadcast along axes of length 1."""
-        wanted = (*place, row, key)
+        wanted = (*head_index, row, key)
         return [
             affine(0) if length == 1 else at for length, at in zip(mask.shape, wanted, strict=True)
         ]
@@ -110,7 +117,7 @@ class Masking:
     def masked(
         self,
         builder: KernelBuilder,
-        place: Place,
+        head_index: HeadIndex,
         score: Value,
         key: Affine,
         in_block: Affine,
@@ -127,7 +134,7 @@ class Masking:
         if self._tile is not None:
             part = builder.lanes_at(self._tile, in_block, column)
         else:
-            element = builder.at(self._mask, *self._index(self._mask, place, affine(0), key))
+            element = builder.at(self._mask, *self._index(self._mask, head_index, affine(0), key))
             is_flag = element.dtype is bool_
             part = builder.everywhere(element if is_flag else builder.wide(element))
         if part.dtype is bool_:

@@ -92,10 +92,10 @@ class Transposing(GradientBuilder):
         groups = between.top.shape[:3]
         work = side * (lengths.depth + 2 * lengths.width)
         with self.parallel((*groups,), work) as (example, head, group):
-            place = (affine(example), affine(head))
-            at = (*place, affine(group))
+            head_index = (affine(example), affine(head))
+            at = (*head_index, affine(group))
             with self.loop(0, side) as lane:
-                here = (*place, self._row(at, lane))
+                here = (*head_index, self._row(at, lane))
                 found = (self.at(top, *here), self.at(total, *here))
                 inverse = self.words.divide(self.number(1.0), found[1])
                 average = self._if_seen(self._average(cotangent, out, here), top, here)

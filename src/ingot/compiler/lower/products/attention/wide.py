@@ -23,10 +23,10 @@ def in_sums_dtype(scratch: Scratch, memory: Memory, blocks: Blocks) -> Memory:
     source, target = builder.view(memory), builder.view(copy)
     *outer, features = memory.shape
     with (
-        builder.parallel(outer, features) as place,
+        builder.parallel(outer, features) as outer_index,
         builder.loop(0, features, kind="vector") as feature,
     ):
-        element = builder.wide(builder.at(source, *place, feature))
-        builder.put(element, target, *place, feature)
+        element = builder.wide(builder.at(source, *outer_index, feature))
+        builder.put(element, target, *outer_index, feature)
     scratch.kernels.append(builder.kernel())
     return copy

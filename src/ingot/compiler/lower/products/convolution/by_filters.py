@@ -208,15 +208,15 @@ class _Task:
         length = _columns(self.plain)[-1]
         limit = length if length % shape.columns else None
         columns = [column + number * shape.lanes for number in range(shape.vectors)]
-        places = [[(*self.at, row, *taps, each) for each in columns] for row in rows]
+        indices = [[(*self.at, row, *taps, each) for each in columns] for row in rows]
         start: list[list[Value]] = [
-            [builder.load_lanes(self.target, place, shape.lanes, limit) for place in line]
-            for line in places
+            [builder.load_lanes(self.target, index, shape.lanes, limit) for index in line]
+            for line in indices
         ]
         tile = self._sums(taps, rows, column, start)
-        for line, sums in zip(places, tile.sums, strict=True):
-            for place, total in zip(line, sums, strict=True):
-                builder.store(total, self.target, place, limit)
+        for line, sums in zip(indices, tile.sums, strict=True):
+            for index, total in zip(line, sums, strict=True):
+                builder.store(total, self.target, index, limit)
 
     def _sums(
         self,

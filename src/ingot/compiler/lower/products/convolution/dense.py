@@ -164,7 +164,7 @@ def window_sums(
     lengths = [axes[number].taps for number in outer]
     lengths += [last.taps * channels] if is_run else [last.taps, channels]
 
-    def places(indices: tuple[Index, ...]) -> tuple[list[Affine], Affine, Affine]:
+    def split(indices: tuple[Index, ...]) -> tuple[list[Affine], Affine, Affine]:
         """The taps along all axes, the channel, and the row of the panel."""
         taps = [affine(0)] * len(axes)
         for number, index in zip(outer, indices, strict=False):
@@ -179,13 +179,13 @@ def window_sums(
         return taps, channel, row * channels + channel
 
     def left(number: int, indices: tuple[Index, ...]) -> Value:
-        taps, channel, _ = places(indices)
+        taps, channel, _ = split(indices)
         return builder.splat(
             builder.load(field.buffer, field.at(pixels[number], taps, channel)), shape.lanes
         )
 
     def right(number: int, indices: tuple[Index, ...]) -> Value:
-        _, _, row = places(indices)
+        _, _, row = split(indices)
         index = (*map(affine, at), row, affine(number * shape.lanes))
         return builder.load_lanes(panels, index, shape.lanes)
 

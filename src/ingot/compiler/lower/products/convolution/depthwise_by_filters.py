@@ -146,11 +146,11 @@ class _Task:
             (0, block.here if number == block.blocks.partial else lengths[number])
             for number in looped
         ]
-        places = [(*self.at, *taps, channel) for taps in rows]
-        start = [[builder.load_lanes(self.target, place, shape.lanes)] for place in places]
+        indices = [(*self.at, *taps, channel) for taps in rows]
+        start = [[builder.load_lanes(self.target, index, shape.lanes)] for index in indices]
         tile = accumulate(builder, plain.dtype, shape, loops, left, right, start=start)
-        for place, (total,) in zip(places, tile.sums, strict=True):
-            builder.store(total, self.target, place)
+        for index, (total,) in zip(indices, tile.sums, strict=True):
+            builder.store(total, self.target, index)
 
 
 def _added(plain: Plain, sums: PartialSums, step: Step) -> Kernel:

@@ -202,7 +202,7 @@ def _pack(plain: Plain, step: Step, offset: int) -> Kernel:
             value: Value = Constant(plain.dtype, 0)
             if lane < grouped * outputs:
                 group, output = divmod(lane, outputs)
-                place = (affine(chunk) * grouped + group, affine(output), *at, affine(channel))
-                value = builder.words.cast(builder.load(source, place), plain.dtype)
+                index = (affine(chunk) * grouped + group, affine(output), *at, affine(channel))
+                value = builder.words.cast(builder.load(source, index), plain.dtype)
             builder.store(value, target, (affine(chunk), *at, affine(channel), affine(lane)))
     return kernel_of(builder.nest, (step, None))

@@ -36,8 +36,8 @@ class Field(NamedTuple):
     def at(self, pixel: Point, taps: Sequence[Affine], channel: Affine) -> Point:
         """The index of the element that a tap reads."""
         *outer, last = [
-            begin + place * axis.stride + tap * axis.step
-            for begin, place, tap, axis in zip(self.origin, pixel, taps, self.axes, strict=True)
+            begin + position * axis.stride + tap * axis.step
+            for begin, position, tap, axis in zip(self.origin, pixel, taps, self.axes, strict=True)
         ]
         return (*outer, last * self.pitch + self.first + channel)
 

@@ -264,12 +264,12 @@ class _Task:
                 read = [affine(builder.multiple(0, row, last, by=1)) for row in rows]
 
             def left(row: int, indices: tuple[Index, ...]) -> Value:
-                place = (affine(matrix), read[row] * pitch + indices[-1])
-                return builder.splat(builder.load(self.windows, place), shape.lanes)
+                index = (affine(matrix), read[row] * pitch + indices[-1])
+                return builder.splat(builder.load(self.windows, index), shape.lanes)
 
             def right(vector: int, indices: tuple[Index, ...]) -> Value:
-                place = (*at, affine(matrix), affine(indices[-1]), affine(vector * shape.lanes))
-                return builder.load_lanes(filters, place, shape.lanes)
+                index = (*at, affine(matrix), affine(indices[-1]), affine(vector * shape.lanes))
+                return builder.load_lanes(filters, index, shape.lanes)
 
             loops = [(0, self.plain.channels)]
             tile = accumulate(builder, self.plain.dtype, shape, loops, left, right)
@@ -369,12 +369,12 @@ class _Task:
             builder.when(words.cast(is_finite, int64), 0, 1),
             builder.loop(0, self.block.pixels) as tile,
         ):
-            place = self.block.pixel(affine(tile))
+            corner = self.block.pixel(affine(tile))
             pixels = [
                 tuple(
                     index * (OUTPUTS if number in self.axes else 1) + more
                     for number, (index, more) in enumerate(
-                        zip(place, self._along((affine(down), affine(along))), strict=True)
+                        zip(corner, self._along((affine(down), affine(along))), strict=True)
                     )
                 )
                 for down in range(OUTPUTS)

@@ -90,15 +90,15 @@ def quantise_row(
     units: int,
     rows: Bytes,
     targets: Sequence[Buffer],
-    place: tuple[Affine, Affine],
+    row_chunk: tuple[Affine, Affine],
 ) -> None:
     """Quantises a chunk of a row, whose elements are adjacent: `source` is the rows and the index
-    of one, `place` its number and that of the chunk.
+    of one, `row_chunk` its number and that of the chunk.
     """
     (x, above), (words, factors) = source, targets
     lanes, scheme, k = rows.codes.lanes, rows.codes.scheme, builder.words
     count = scheme.unit_words
-    first = place[1] * lanes
+    first = row_chunk[1] * lanes
     with builder.loop(0, lanes, affine(units) - first) as lane:
         at = (*above, (first + lane) * ACTIVATION_BLOCK)
         found = k.cast(builder.load_lanes(x, at, ACTIVATION_BLOCK), float32)
@@ -114,13 +114,13 @@ def quantise_row(
                 for number in range(count):
                     each = word if count == 1 else builder.some_lanes(word, number, 1)
                     vector = affine(position * _BLOCK_WORDS + number * rows.shifts + shift)
-                    builder.store(each, words, (*place, vector, affine(lane)))
+                    builder.store(each, words, (*row_chunk, vector, affine(lane)))
         if rows.digits == 1:  # of what was rounded
             total = k.multiply(k.cast(builder.fold_lanes(whole, k.add), float32), scale)
         else:
             total = builder.fold_lanes(found, k.add)
         for number, value in enumerate((scale, total)):
-            builder.store(value, factors, (*place, affine(number), affine(lane)))
+            builder.store(value, factors, (*row_chunk, affine(number), affine(lane)))
 
 
 def _scaled(builder: NestBuilder, values: Value, digits: int) -> tuple[Value, Value]:

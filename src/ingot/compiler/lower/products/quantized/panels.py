@@ -101,8 +101,10 @@ class _Unpacking:
             inside = (tile.columns, affine(self.columns) - first)
             for part in range(self.chunks):
                 number = affine(block) * self.chunks + part
-                with builder.loop(0, *inside) as place:
-                    self._unpack(builder, matrix, unpacked, (first + place, affine(place)), number)
+                with builder.loop(0, *inside) as column:
+                    self._unpack(
+                        builder, matrix, unpacked, (first + column, affine(column)), number
+                    )
                 self._transpose(builder, unpacked, target, (affine(panel), number), inside)
         return kernel_of(builder.nest, [*self.sources, None])
 
@@ -154,13 +156,13 @@ class _Unpacking:
         builder: NestBuilder,
         unpacked: Buffer,
         target: Buffer,
-        place: tuple[Affine, Affine],
+        panel_chunk: tuple[Affine, Affine],
         inside: Sequence[Extent],
     ) -> None:
         """Copies a chunk of all columns from the stack to a panel."""
         lanes = self.codes.lanes
         side = min(MAX_REGISTER_TILE, lanes)
-        there = (lanes, affine(self.units) - place[1] * lanes)  # lanes within the row
+        there = (lanes, affine(self.units) - panel_chunk[1] * lanes)  # lanes within the row
         whole_lanes = affine(builder.multiple(0, *there, by=side))
         whole_columns = affine(builder.multiple(0, *inside, by=side))
 
@@ -171,7 +173,7 @@ class _Unpacking:
                 builder.loop(*of_lanes, step=side) as lane,
             ):
                 source = (affine(column), affine(vector), affine(lane))
-                into = (*place, affine(vector), affine(lane), affine(column))
+                into = (*panel_chunk, affine(vector), affine(lane), affine(column))
                 builder.body.append(CopyBlock(target, into, unpacked, source, (2, 0), side))
 
         move((0, whole_lanes), (0, whole_columns), side)

@@ -206,13 +206,13 @@ class _Lowering:
         with builder.parallel(lengths, vectors * lanes) as (block, number, chunk):
             row = affine(block) * self.height + number
             at = row if self._is_one_block else affine(builder.multiple(0, row, last, by=1))
-            place, above = (row, affine(chunk)), [at][: len(x.shape) - 1]
+            row_chunk, above = (row, affine(chunk)), [at][: len(x.shape) - 1]
             if len(x.shape) > 2:
                 above = [affine(each) for each in builder.split(at, x.shape[:-1])]
             if self.bytes is not None:
-                quantise_row(builder, (x, tuple(above)), self.units, self.bytes, targets, place)
+                quantise_row(builder, (x, tuple(above)), self.units, self.bytes, targets, row_chunk)
             else:
-                self._permute(builder, (x, tuple(above)), targets[0], place)
+                self._permute(builder, (x, tuple(above)), targets[0], row_chunk)
         return builder, numbers
 
     def _permute(
@@ -220,11 +220,11 @@ class _Lowering:
         builder: NestBuilder,
         source: tuple[Buffer, tuple[Affine, ...]],
         ordered: Buffer,
-        place: tuple[Affine, Affine],
+        row_chunk: tuple[Affine, Affine],
     ) -> None:
         """Permutes a chunk of a row."""
         k, vectors, lanes = builder.words, self.codes.vectors, self.codes.lanes
-        (x, above), first = source, place[1] * lanes
+        (x, above), first = source, row_chunk[1] * lanes
         with builder.loop(0, lanes, affine(self.units) - first) as lane:
             total: Value | None = None
             for vector in range(vectors):
@@ -234,9 +234,9 @@ class _Lowering:
                 if self.scheme.exponent(vector):
                     scale = Constant(float32, 0.5 ** self.scheme.exponent(vector))
                     value = k.multiply(value, scale)
-                builder.store(value, ordered, (*place, affine(vector), affine(lane)))
+                builder.store(value, ordered, (*row_chunk, affine(vector), affine(lane)))
             if self.has_sums and total is not None:
-                builder.store(total, ordered, (*place, affine(vectors), affine(lane)))
+                builder.store(total, ordered, (*row_chunk, affine(vectors), affine(lane)))
 
     # The product
 
