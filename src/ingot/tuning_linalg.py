@@ -44,21 +44,32 @@ MAX_WHOLE_FOURIER_LENGTH = 1024
 # their lanes, for which a thread needs 256 bytes a number. Longer columns are copied and
 # transformed one by one, which takes 2 to 4 times as long. fft_images.
 MAX_STRIDED_FOURIER_LENGTH = 1 << 16
+# The largest prime factor of a length that has a plan: the vectors of 4093 numbers and their
+# convolution take 3 MB, and 0.3 of SciPy's time. fft_prime_rows.
+MAX_FOURIER_PRIME = 4096
+# The largest prime whose transform is computed by definition. On one thread, a number takes 2.0 ns
+# in rows of 61; as convolutions, 2.05 ns in rows of 67 and 1.9 in rows of 101. No benchmark.
+MAX_SUMMED_PRIME = 61
+# Instructions that a pass spends on a number to load, store and multiply it by its root, for the
+# choice of a convolution's length. No benchmark.
+FOURIER_PASS_COST = 6
 # Numbers of an axis whose tables, of 16 bytes each, are worth keeping, and how many axes' tables
 # are kept. Longer axes are left to SciPy. No benchmark.
 MAX_FOURIER_LENGTH = 1 << 22
 MAX_FOURIER_PLANS = 16
-# Numbers of an axis with large prime factors up to which its transform is a convolution, with
-# tables of about 40 bytes a number. No benchmark.
+# Numbers of an axis with large prime factors up to which a few rows are convolved with a chirp,
+# with tables of about 40 bytes a number. No benchmark.
 MAX_CONVOLVED_LENGTH = 1 << 16
-# Rows up to which the extension computes such transforms, and real ones of odd length. SciPy has
-# rows in its vectors. Measured on one thread, relative to SciPy: 1009 numbers 0.5 with one row,
-# 0.94 with 4, 1.04 with 8 and 1.14 with 64; 1215 real ones 0.36 with one row, 0.97 with 8, 1.33
+# Rows up to which such transforms are convolutions of rows with a chirp rather than passes over
+# vectors of rows. On one thread: 1009 numbers 17 us with one row, 44 with 4; 48 us for up to 16
+# with passes. Also the rows up to which the extension converts real ones of odd length whose
+# factors are small: relative to SciPy, 1215 numbers take 0.36 with one row, 0.97 with 8 and 1.33
 # with 64. No benchmark.
 MAX_ROWS_WITHOUT_PLAN = 4
 
 NATIVE = (
     "MIN_FACTORED_THREAD_WORK", "MIN_FOURIER_THREAD_WORK",
     "MIN_SHARED_FOURIER_LENGTH", "FOURIER_L1_BYTES", "FOURIER_L2_BYTES", "FOURIER_L2_PERCENT",
-    "FOURIER_MEMORY_PERCENT", "MAX_WHOLE_FOURIER_LENGTH", "MAX_STRIDED_FOURIER_LENGTH",
+    "FOURIER_MEMORY_PERCENT", "MAX_FOURIER_PRIME", "MAX_SUMMED_PRIME", "FOURIER_PASS_COST",
+    "MAX_WHOLE_FOURIER_LENGTH", "MAX_STRIDED_FOURIER_LENGTH",
 )  # fmt: skip

@@ -15,11 +15,13 @@ from ingot import _native
 from ingot.tuning_linalg import MAX_STRIDED_FOURIER_LENGTH
 
 LIBC = ctypes.CDLL(None)
-PRIMES = (17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67)  # too large for passes
 # Every small length, splits that do and do not suit the lanes, powers, long ones.
-LENGTHS = [n for n in range(1, 70) if all(n % prime for prime in PRIMES)]
+LENGTHS = list(range(1, 70))
 LENGTHS += [96, 121, 128, 169, 256, 343, 360, 512, 1000, 1001, 1024, 2048, 2187, 2197]
-LONG = [4096, 10000, 65536, 4 * 13**3]
+# Primes whose convolutions have their length, contain those of other primes, or are padded;
+# squares, multiples, splits.
+LENGTHS += [101, 257, 289, 509, 719, 1009, 1019, 1021, 1088, 2 * 1009]
+LONG = [4096, 10000, 65536, 4 * 13**3, 16 * 1009, 4093]
 LAYOUTS = [(1, 1), (3, 1), (17, 1), (2, 5), (1, 18)]
 
 
@@ -95,7 +97,7 @@ def test_more_columns_than_strided_transforms_may_have() -> None:
     check_all_kinds(2 * MAX_STRIDED_FOURIER_LENGTH, 1, 16)
 
 
-@pytest.mark.parametrize("length", [12, 768, 65536])
+@pytest.mark.parametrize("length", [12, 37, 101, 768, 1088, 65536])
 def test_bits_depend_on_the_row_alone(length: int) -> None:
     x = complex_numbers(3, length, 1)
     old = _native.set_num_threads(1)
@@ -132,6 +134,27 @@ def test_nothing_is_read_behind_the_rows(length: int) -> None:
         assert np.isfinite(pairs).all()
 
 
+def test_a_number_that_is_not_finite_stays_in_its_row() -> None:
+    for length in (17, 101, 509, 1009):
+        x = complex_numbers(20, length, 1)
+        expected = transformed(x, length, False, False)
+        x[7, 3] = np.inf
+        found = transformed(x, length, False, False)
+        assert not np.isfinite(found[7]).any()
+        np.testing.assert_array_equal(np.delete(found, 7, 0), np.delete(expected, 7, 0))
+
+
+@pytest.mark.parametrize("length", [31, 61, 127, 509, 1009, 1019, 2003])
+def test_primes_are_as_precise_as_powers_of_two(length: int) -> None:
+    """The error relative to the spectrum grows with the logarithm of the length; a convolution has
+    two transforms.
+    """
+    x = complex_numbers(16, length, 1)
+    expected = np.fft.fft(x.astype(np.complex128), axis=1)
+    error = np.linalg.norm(transformed(x, length, False, False) - expected)
+    assert error <= 2.5e-7 * np.linalg.norm(expected)
+
+
 def test_exact_zeros() -> None:
     """A constant has one frequency: no rounding of roots puts anything into the others."""
     for length in (8, 64, 256, 4096):
@@ -141,8 +164,8 @@ def test_exact_zeros() -> None:
 
 
 def test_what_is_refused() -> None:
-    assert _native.fourier_plan(17, False) is None
-    assert _native.fourier_plan(2 * 3 * 19, True) is None
+    assert _native.fourier_plan(4099, False) is None
+    assert _native.fourier_plan(2 * 3 * 4099, True) is None
     assert _native.fourier_plan(0, False) is None
     with pytest.raises(ValueError, match="PyCapsule"):
         _native.NativeRoutine((), b"", 0, 0, False, (("fourier", ((-1, 0, 0),) * 3, (1, 1, 0), 1),))

@@ -287,7 +287,8 @@ bool ingot_transform(const ingot_fourier *call) {
     const ingot_fourier_plan *plan = call->plan;
     const ingot_fourier_loops *loops = loops_of(plan->lanes);
     int64_t n = plan->length, lanes = loops->lanes, threads = ingot_num_threads();
-    int64_t longest = plan->parts[0].length > plan->parts[1].length ? plan->parts[0].length : plan->parts[1].length;
+    int64_t longest = larger(plan->parts[0].length, plan->parts[1].length);
+    int64_t room = larger(plan->parts[0].room, plan->parts[1].room);
     bool from_real = call->kind == FOURIER_REAL_FORWARD, to_real = call->kind == FOURIER_REAL_BACKWARD;
     Job job = {
         .call = call,
@@ -299,12 +300,12 @@ bool ingot_transform(const ingot_fourier *call) {
         .output = to_real ? 2 * n : n + from_real,
         .input_width = from_real ? 1 : 2,
         .output_width = to_real ? 1 : 2,
-        .vectors = 2 * (plan->is_split ? longest : n + 1 + lanes) * 2 * lanes,
+        .vectors = (2 * (plan->is_split ? longest : n + 1 + lanes) + room) * 2 * lanes,
         .parts = plan->is_split ? 2 * n * (1 + plan->is_real) : 0,
     };
     job.is_strided = call->behind >= lanes && n <= MAX_STRIDED_FOURIER_LENGTH;
     if (job.is_strided) {
-        job.vectors = 2 * (n + 1 + (plan->is_split ? longest : 0)) * 2 * lanes;
+        job.vectors = (2 * (n + 1 + (plan->is_split ? longest : 0)) + room) * 2 * lanes;
         job.parts = 0;
     }
     job.staging =

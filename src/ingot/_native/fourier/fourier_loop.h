@@ -54,137 +54,7 @@ TARGET INLINE void NAMED(transpose)(Floats *rows) {
     }
 }
 
-/* ---- butterflies: transforms of `radix` numbers, in place ---- */
-
-TARGET INLINE void NAMED(butterfly_2)(Numbers *a) {
-    Numbers x = a[0], y = a[1];
-    a[0] = (Numbers){x.re + y.re, x.im + y.im};
-    a[1] = (Numbers){x.re - y.re, x.im - y.im};
-}
-
-TARGET INLINE void NAMED(butterfly_4)(Numbers *a) {
-    Floats s0 = a[0].re + a[2].re, s1 = a[0].im + a[2].im, d0 = a[0].re - a[2].re, d1 = a[0].im - a[2].im;
-    Floats s2 = a[1].re + a[3].re, s3 = a[1].im + a[3].im, d2 = a[1].re - a[3].re, d3 = a[1].im - a[3].im;
-    a[0] = (Numbers){s0 + s2, s1 + s3};
-    a[1] = (Numbers){d0 + d3, d1 - d2};
-    a[2] = (Numbers){s0 - s2, s1 - s3};
-    a[3] = (Numbers){d0 - d3, d1 + d2};
-}
-
-TARGET INLINE void NAMED(butterfly_8)(Numbers *a) {
-    Numbers sums[4], others[4];
-    const float root = 0.70710678118654752440F;
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        sums[i] = (Numbers){a[i].re + a[i + 4].re, a[i].im + a[i + 4].im};
-        others[i] = (Numbers){a[i].re - a[i + 4].re, a[i].im - a[i + 4].im};
-    }
-    Numbers b = others[1], c = others[2], d = others[3];
-    others[1] = (Numbers){(b.re + b.im) * root, (b.im - b.re) * root};
-    others[2] = (Numbers){c.im, -c.re};
-    others[3] = (Numbers){(d.im - d.re) * root, -((d.re + d.im) * root)};
-    NAMED(butterfly_4)(sums);
-    NAMED(butterfly_4)(others);
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        a[2 * i] = sums[i];
-        a[2 * i + 1] = others[i];
-    }
-}
-
-/* `radix` is a compile-time constant; `roots` are those of its order. */
-TARGET INLINE void NAMED(butterfly_odd)(Numbers *a, const int radix, const float *roots) {
-    Numbers sums[6], differences[6], first = a[0];
-#pragma GCC unroll 6
-    for (int j = 1; j <= radix / 2; j++) {
-        sums[j - 1] = (Numbers){a[j].re + a[radix - j].re, a[j].im + a[radix - j].im};
-        differences[j - 1] = (Numbers){a[j].re - a[radix - j].re, a[j].im - a[radix - j].im};
-        a[0] = (Numbers){a[0].re + sums[j - 1].re, a[0].im + sums[j - 1].im};
-    }
-#pragma GCC unroll 6
-    for (int k = 1; k <= radix / 2; k++) {
-        Numbers even = first, odd = {{0}, {0}};
-#pragma GCC unroll 6
-        for (int j = 1; j <= radix / 2; j++) {
-            float cosine = roots[2 * (j * k % radix)], sine = roots[2 * (j * k % radix) + 1];
-            even.re += cosine * sums[j - 1].re;
-            even.im += cosine * sums[j - 1].im;
-            odd.re += sine * differences[j - 1].im;
-            odd.im += sine * differences[j - 1].re;
-        }
-        a[k] = (Numbers){even.re - odd.re, even.im + odd.im};
-        a[radix - k] = (Numbers){even.re + odd.re, even.im - odd.im};
-    }
-}
-
-/* One pass of Stockham's algorithm, which needs no reordering at the end: `stride` transforms, of which each butterfly
- * combines numbers that lie `count` strides apart. */
-TARGET INLINE void NAMED(pass)(const int radix, const Numbers *x, Numbers *y, int64_t count, int64_t stride, const float *roots,
-                               const float *own) {
-    for (int64_t p = 0; p < count; p++, roots += 2 * (radix - 1)) {
-        for (int64_t q = 0; q < stride; q++) {
-            Numbers a[13];
-#pragma GCC unroll 13
-            for (int k = 0; k < radix; k++)
-                a[k] = x[q + stride * (p + count * k)];
-            if (radix == 2)
-                NAMED(butterfly_2)(a);
-            else if (radix == 4)
-                NAMED(butterfly_4)(a);
-            else if (radix == 8)
-                NAMED(butterfly_8)(a);
-            else
-                NAMED(butterfly_odd)(a, radix, own);
-            Numbers *to = y + q + stride * radix * p;
-            to[0] = a[0];
-#pragma GCC unroll 13
-            for (int k = 1; k < radix; k++) {
-                float re = roots[2 * (k - 1)], im = roots[2 * (k - 1) + 1];
-                to[stride * k] = (Numbers){a[k].re * re - a[k].im * im, a[k].re * im + a[k].im * re};
-            }
-        }
-    }
-}
-
-/* Returns where the result is: x or y, which are both overwritten. */
-TARGET static Numbers *NAMED(transform)(const ingot_fourier_part *part, Numbers *x, Numbers *y) {
-    int64_t count = part->length, stride = 1;
-    for (int i = 0; i < part->passes; i++) {
-        int radix = part->radices[i];
-        const float *own = part->own + 2 * radix * radix, *roots = part->roots[i];
-        count /= radix;
-        switch (radix) {
-        case 2:
-            NAMED(pass)(2, x, y, count, stride, roots, own);
-            break;
-        case 3:
-            NAMED(pass)(3, x, y, count, stride, roots, own);
-            break;
-        case 4:
-            NAMED(pass)(4, x, y, count, stride, roots, own);
-            break;
-        case 5:
-            NAMED(pass)(5, x, y, count, stride, roots, own);
-            break;
-        case 7:
-            NAMED(pass)(7, x, y, count, stride, roots, own);
-            break;
-        case 8:
-            NAMED(pass)(8, x, y, count, stride, roots, own);
-            break;
-        case 11:
-            NAMED(pass)(11, x, y, count, stride, roots, own);
-            break;
-        default:
-            NAMED(pass)(13, x, y, count, stride, roots, own);
-        }
-        stride *= radix;
-        Numbers *other = x;
-        x = y;
-        y = other;
-    }
-    return x;
-}
+#include "fourier/fourier_passes.h"
 
 /* ---- short transforms: each lane is a row ---- */
 
@@ -280,11 +150,11 @@ TARGET static void NAMED(tangle_rows)(const ingot_fourier_plan *plan, const Numb
 }
 
 /* Transforms up to LANES rows, each of which follows the one before in memory; what is readable ends at `end`, and
- * `scratch` has room for 2 * (length + 1 + LANES) numbers. */
+ * `scratch` has room for 2 * (length + 1 + LANES) numbers, and what the plan needs. */
 TARGET static void NAMED(transform_rows)(const ingot_fourier_plan *plan, ingot_fourier_kind kind, const float *const *from,
                                          float *const *to, int64_t row_count, const float *end, float scale, float *scratch) {
     int64_t n = plan->length;
-    Numbers *x = (Numbers *)scratch, *y = x + n + 1 + LANES;
+    Numbers *x = (Numbers *)scratch, *y = x + n + 1 + LANES, *room = y + n + 1 + LANES;
     const float *rows[LANES];
     for (int64_t i = 0; i < LANES; i++)
         rows[i] = from[i < row_count ? i : 0];
@@ -295,7 +165,7 @@ TARGET static void NAMED(transform_rows)(const ingot_fourier_plan *plan, ingot_f
         x = y;
         y = other;
     }
-    Numbers *result = NAMED(transform)(&plan->parts[0], x, y), *other = result == x ? y : x;
+    Numbers *result = NAMED(transform)(&plan->parts[0], x, y, room), *other = result == x ? y : x;
     if (kind == FOURIER_REAL_FORWARD) {
         NAMED(untangle_rows)(plan, result, other);
         result = other;
@@ -310,12 +180,12 @@ TARGET static void NAMED(transform_rows)(const ingot_fourier_plan *plan, ingot_f
 TARGET static void NAMED(transform_columns)(const ingot_fourier_plan *plan, const float *from, bool exchanged, float *re,
                                             float *im, int64_t begin, int64_t end, float *scratch) {
     int64_t rows = plan->parts[0].length, columns = plan->parts[1].length;
-    Numbers *x = (Numbers *)scratch, *y = x + rows;
+    Numbers *x = (Numbers *)scratch, *y = x + rows, *room = y + rows;
     for (int64_t block = begin; block < end; block++) {
         int64_t column = block * LANES < columns - LANES ? block * LANES : columns - LANES;
         for (int64_t i = 0; i < rows; i++)
             NAMED(load)(&x[i], from + 2 * (i * columns + column), exchanged);
-        const Numbers *found = NAMED(transform)(&plan->parts[0], x, y);
+        const Numbers *found = NAMED(transform)(&plan->parts[0], x, y, room);
         for (int64_t i = 0; i < rows; i++) {
             Floats root_re, root_im, own_re = found[i].re, own_im = found[i].im;
             int64_t at = i * columns + column;
@@ -332,7 +202,7 @@ TARGET static void NAMED(transform_columns)(const ingot_fourier_plan *plan, cons
 TARGET static void NAMED(transform_lines)(const ingot_fourier_plan *plan, const float *re, const float *im, float *to,
                                           float scale, bool exchanged, int64_t begin, int64_t end, float *scratch) {
     int64_t rows = plan->parts[0].length, columns = plan->parts[1].length;
-    Numbers *x = (Numbers *)scratch, *y = x + columns;
+    Numbers *x = (Numbers *)scratch, *y = x + columns, *room = y + columns;
     for (int64_t block = begin; block < end; block++) {
         int64_t row = block * LANES < rows - LANES ? block * LANES : rows - LANES;
         for (int64_t first = 0; first < columns; first += LANES) {
@@ -353,7 +223,7 @@ TARGET static void NAMED(transform_lines)(const ingot_fourier_plan *plan, const 
             for (int i = 0; i < LANES; i++)
                 x[column + i].im = part_im[i];
         }
-        const Numbers *found = NAMED(transform)(&plan->parts[1], x, y);
+        const Numbers *found = NAMED(transform)(&plan->parts[1], x, y, room);
         for (int64_t i = 0; i < columns; i++) {
             Numbers scaled = {found[i].re * scale, found[i].im * scale};
             NAMED(store)(to + 2 * (i * rows + row), &scaled, exchanged);
@@ -403,16 +273,17 @@ TARGET static void NAMED(tangle)(const ingot_fourier_plan *plan, const float *fr
 /* ---- columns: each lane is a column, whose numbers lie `stride` apart ---- */
 
 /* The transform of x, in x or y, by the arithmetic that its plan has for rows; y ends with room for the vectors of both
- * parts of a plan that is split, and their copy. */
+ * parts of a plan that is split, their copy, and what passes need. */
 TARGET static Numbers *NAMED(transform_vectors)(const ingot_fourier_plan *plan, Numbers *x, Numbers *y) {
     if (!plan->is_split)
-        return NAMED(transform)(&plan->parts[0], x, y);
+        return NAMED(transform)(&plan->parts[0], x, y, y + plan->length + 1);
     int64_t rows = plan->parts[0].length, columns = plan->parts[1].length;
-    Numbers *part = y + plan->length, *copy = part + (rows > columns ? rows : columns);
+    int64_t longest = rows > columns ? rows : columns;
+    Numbers *part = y + plan->length, *copy = part + longest, *room = copy + longest;
     for (int64_t column = 0; column < columns; column++) {
         for (int64_t i = 0; i < rows; i++)
             part[i] = x[i * columns + column];
-        const Numbers *found = NAMED(transform)(&plan->parts[0], part, copy);
+        const Numbers *found = NAMED(transform)(&plan->parts[0], part, copy, room);
         for (int64_t i = 0; i < rows; i++) {
             int64_t at = i * columns + column;
             float re = plan->cross_real[at], im = plan->cross_imag[at];
@@ -420,7 +291,7 @@ TARGET static Numbers *NAMED(transform_vectors)(const ingot_fourier_plan *plan, 
         }
     }
     for (int64_t row = 0; row < rows; row++) {
-        const Numbers *found = NAMED(transform)(&plan->parts[1], y + row * columns, part);
+        const Numbers *found = NAMED(transform)(&plan->parts[1], y + row * columns, part, room);
         for (int64_t i = 0; i < columns; i++)
             x[i * rows + row] = found[i];
     }

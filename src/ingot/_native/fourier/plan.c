@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "integers.h"
 #include "tuning.h"
 
 static const int ODD_RADICES[] = {3, 5, 7, 11, 13};
-enum { ODD_COUNT = sizeof ODD_RADICES / sizeof *ODD_RADICES, OWN_ROOTS = 2 * 13 * 14 };
+enum { ODD_COUNT = sizeof ODD_RADICES / sizeof *ODD_RADICES, OWN_ROOTS = 2 * MAX_BUTTERFLY * (MAX_BUTTERFLY + 1) };
 
-/* exp(-2 pi i numerator / order), with exact zeros and ones. */
-static void set_root(float *re, float *im, int64_t numerator, int64_t order) {
+void ingot_set_root(float *re, float *im, int64_t numerator, int64_t order) {
     int64_t quarters = 4 * (numerator % order);
     double angle = 1.57079632679489661923 * (double)(quarters % order) / (double)order;
     float cosine = (float)cos(angle), sine = (float)sin(angle);
@@ -29,13 +29,15 @@ static void set_root(float *re, float *im, int64_t numerator, int64_t order) {
     }
 }
 
-/* Sets the radices; false if a prime factor is too large. */
-static bool factorize(ingot_fourier_part *part, int64_t length) {
+bool ingot_factorize(ingot_fourier_part *part, int64_t length) {
+    memset(part, 0, sizeof *part);
     part->length = length;
-    part->passes = 0;
     for (int i = 0; i < ODD_COUNT; i++)
         for (; length % ODD_RADICES[i] == 0; length /= ODD_RADICES[i])
             part->radices[part->passes++] = ODD_RADICES[i];
+    for (int prime = MAX_BUTTERFLY + 2; prime <= smaller(length, MAX_FOURIER_PRIME); prime += 2)
+        for (; length % prime == 0; length /= prime)
+            part->radices[part->passes++] = prime;
     for (; length % 8 == 0 && length != 16; length /= 8)
         part->radices[part->passes++] = 8;
     for (; length % 4 == 0; length /= 4)
@@ -43,6 +45,19 @@ static bool factorize(ingot_fourier_part *part, int64_t length) {
     for (; length % 2 == 0; length /= 2)
         part->radices[part->passes++] = 2;
     return length == 1;
+}
+
+double ingot_part_cost(const ingot_fourier_part *part) {
+    double each = 0;
+    for (int i = 0; i < part->passes; i++) {
+        int radix = part->radices[i];
+        each += FOURIER_PASS_COST;
+        if (radix > MAX_BUTTERFLY)
+            each += ingot_prime_cost(radix) / radix;
+        else
+            each += radix % 2 == 0 ? 2 * log2(radix) : radix - 1;
+    }
+    return each * (double)part->length;
 }
 
 /* How many floats the roots of all passes take. */
@@ -55,19 +70,33 @@ static int64_t roots_size(const ingot_fourier_part *part) {
     return size;
 }
 
-/* Fills the tables of a part, which begin at `memory`; returns their end. */
-static float *set_roots(ingot_fourier_part *part, float *memory, float *own) {
-    int64_t order = part->length;
+bool ingot_fill_part(ingot_fourier_part *part, const float *own) {
+    int64_t order = part->length, size = roots_size(part);
+    float *memory = part->memory = malloc((size_t)(size + 1) * sizeof(float));
+    if (memory == NULL)
+        return false;
     part->own = own;
     for (int i = 0; i < part->passes; i++) {
         int radix = part->radices[i];
         part->roots[i] = memory;
         for (int64_t p = 0; p < order / radix; p++)
             for (int k = 1; k < radix; k++, memory += 2)
-                set_root(memory, memory + 1, p * k, order);
+                ingot_set_root(memory, memory + 1, p * k, order);
         order /= radix;
+        if (radix <= MAX_BUTTERFLY)
+            continue;
+        part->primes[i] = ingot_plan_prime(radix, own);
+        if (part->primes[i] == NULL)
+            return false;
+        part->room = larger(part->room, part->primes[i]->room);
     }
-    return memory;
+    return true;
+}
+
+void ingot_free_part(ingot_fourier_part *part) {
+    for (int i = 0; i < part->passes; i++)
+        ingot_free_prime(part->primes[i]);
+    free(part->memory);
 }
 
 /* The time of a transform of `length` vectors, relative to one in L1. */
@@ -100,7 +129,7 @@ static int64_t best_split(int64_t length, int64_t lanes) {
 
 ingot_fourier_plan *ingot_plan_fourier(int64_t length, bool is_real, int64_t lanes, bool *supported) {
     ingot_fourier_part whole;
-    *supported = factorize(&whole, length);
+    *supported = ingot_factorize(&whole, length);
     ingot_fourier_plan *plan = *supported ? calloc(1, sizeof *plan) : NULL;
     if (plan == NULL)
         return NULL;
@@ -109,11 +138,9 @@ ingot_fourier_plan *ingot_plan_fourier(int64_t length, bool is_real, int64_t lan
     plan->lanes = lanes;
     plan->is_real = is_real;
     plan->is_split = rows > 0;
-    factorize(&plan->parts[0], plan->is_split ? rows : length);
-    factorize(&plan->parts[1], plan->is_split ? length / rows : 1);
-    int64_t size = OWN_ROOTS + roots_size(&plan->parts[0]) + roots_size(&plan->parts[1]);
-    size += plan->is_split ? 2 * length : 0;
-    size += is_real ? 2 * length : 0;
+    ingot_factorize(&plan->parts[0], plan->is_split ? rows : length);
+    ingot_factorize(&plan->parts[1], plan->is_split ? length / rows : 1);
+    int64_t size = OWN_ROOTS + (plan->is_split ? 2 * length : 0) + (is_real ? 2 * length : 0);
     plan->memory = malloc((size_t)size * sizeof(float));
     if (plan->memory == NULL) {
         ingot_free_fourier_plan(plan);
@@ -123,24 +150,26 @@ ingot_fourier_plan *ingot_plan_fourier(int64_t length, bool is_real, int64_t lan
     for (int i = 0; i < ODD_COUNT; i++)
         for (int k = 0; k < ODD_RADICES[i]; k++) {
             float *root = own + 2 * (ODD_RADICES[i] * ODD_RADICES[i] + k);
-            set_root(root, root + 1, k, ODD_RADICES[i]);
+            ingot_set_root(root, root + 1, k, ODD_RADICES[i]);
         }
-    next = set_roots(&plan->parts[0], next, own);
-    next = set_roots(&plan->parts[1], next, own);
+    if (!ingot_fill_part(&plan->parts[0], own) || !ingot_fill_part(&plan->parts[1], own)) {
+        ingot_free_fourier_plan(plan);
+        return NULL;
+    }
     if (plan->is_split) {
         int64_t columns = length / rows;
         plan->cross_real = next;
         plan->cross_imag = next + length;
         next += 2 * length;
         for (int64_t i = 0; i < length; i++)
-            set_root(&plan->cross_real[i], &plan->cross_imag[i], i / columns * (i % columns), length);
+            ingot_set_root(&plan->cross_real[i], &plan->cross_imag[i], i / columns * (i % columns), length);
     }
     if (is_real) {
         plan->halves_real = next;
         plan->halves_imag = next + length;
         for (int64_t i = 0; i < length; i++) {
             float re, im;
-            set_root(&re, &im, i, 2 * length);
+            ingot_set_root(&re, &im, i, 2 * length);
             plan->halves_real[i] = im / 2;
             plan->halves_imag[i] = -re / 2;
         }
@@ -149,7 +178,10 @@ ingot_fourier_plan *ingot_plan_fourier(int64_t length, bool is_real, int64_t lan
 }
 
 void ingot_free_fourier_plan(ingot_fourier_plan *plan) {
-    if (plan != NULL)
-        free(plan->memory);
+    if (plan == NULL)
+        return;
+    ingot_free_part(&plan->parts[0]);
+    ingot_free_part(&plan->parts[1]);
+    free(plan->memory);
     free(plan);
 }

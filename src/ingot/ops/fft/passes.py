@@ -1,9 +1,10 @@
 """Fourier transforms by the extension, axis by axis.
 
 Input: the shape of an array of float32 or complex64, and the axes. Output: the routine of its
-transform. Lengths with small prime factors have plans of their own. Others are computed as
-convolutions with a chirp (Bluestein's algorithm), whose lengths have. Real rows of odd length are
-converted to complex numbers. Very long axes are left to SciPy.
+transform. Most lengths have plans. A few rows of lengths with large prime factors, whose plans need
+many to fill vectors, are computed as convolutions with a chirp (Bluestein's algorithm) of lengths
+that have small ones. Real rows of odd length are converted to complex numbers. Very long axes are
+left to SciPy.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ingot.tuning_linalg import (
     MAX_FOURIER_LENGTH,
     MAX_FOURIER_PLANS,
     MAX_ROWS_WITHOUT_PLAN,
+    MAX_SUMMED_PRIME,
 )
 
 __all__ = ["fourier_routine", "passes"]
@@ -30,6 +32,7 @@ __all__ = ["fourier_routine", "passes"]
 _FORMS = ("complex", "real", "half")  # of the rows that the call "chirp" reads
 Form = Literal["complex", "real", "half"]
 _PRIMES = (2, 3, 5, 7)  # factors of the lengths of convolutions
+_LARGEST_BUTTERFLY = 13  # the largest radix whose passes are unrolled
 
 
 @lru_cache(maxsize=MAX_FOURIER_PLANS)
@@ -38,6 +41,15 @@ def _plan(length: int, is_real: bool) -> object | None:
     if length > MAX_FOURIER_LENGTH or (is_real and length % 2 == 1):
         return None
     return _native.fourier_plan(length // 2 if is_real else length, is_real)
+
+
+@lru_cache(maxsize=MAX_FOURIER_PLANS)
+def _has_larger_factor(length: int, limit: int) -> bool:
+    """Whether the length has a prime factor above the limit."""
+    for factor in range(2, limit + 1):
+        while length % factor == 0:
+            length //= factor
+    return length > 1
 
 
 @lru_cache(maxsize=MAX_FOURIER_PLANS)
@@ -80,9 +92,12 @@ class _Pass:
     @property
     def is_possible(self) -> bool:
         """Whether the extension computes it."""
-        if self.plan is not None or self.length <= MAX_CONVOLVED_LENGTH:
-            return True
-        return self.is_real and _plan(self.length, False) is not None
+        return self.has_plan or self.length <= MAX_CONVOLVED_LENGTH
+
+    @property
+    def has_plan(self) -> bool:
+        """Whether its rows, or for odd lengths complex ones, have a plan."""
+        return self.plan is not None or _plan(self.length, False) is not None
 
     @property
     def plan(self) -> object | None:
@@ -94,9 +109,22 @@ class _Pass:
         dtype = np.float32 if self.is_real and self.is_backward else np.complex64
         return (*shape[: self.axis], size, *shape[self.axis + 1 :]), np.dtype(dtype)
 
+    def is_convolved(self, rows: int) -> bool:
+        """Whether so many rows are convolved with a chirp."""
+        if rows > MAX_ROWS_WITHOUT_PLAN or self.length > MAX_CONVOLVED_LENGTH:
+            return False
+        return _has_larger_factor(self.length, MAX_SUMMED_PRIME)
+
+    def is_quicker_in_scipy(self, rows: int) -> bool:
+        """Whether SciPy takes less time for so many rows: it does not convert real ones."""
+        if rows <= MAX_ROWS_WITHOUT_PLAN or self.plan is not None:
+            return False
+        return not self.has_plan or not _has_larger_factor(self.length, _LARGEST_BUTTERFLY)
+
     def build(self, calls: _Calls, source: Operand, target: Operand, scale: float) -> None:
         """Adds the calls that compute it."""
-        if self.plan is not None:
+        is_convolved = self.is_convolved(prod(calls.around))
+        if self.plan is not None and not is_convolved:
             calls.fourier(self.plan, source, target, self.is_backward, scale)
             return
         form: Form = "complex"
@@ -105,7 +133,7 @@ class _Pass:
         stored = self.length // 2 + 1 if form == "half" else self.length
         size = self.length // 2 + 1 if form == "real" else self.length
         plan = _plan(self.length, False)
-        if plan is not None:
+        if plan is not None and not is_convolved:
             numbers = calls.memory(self.length)
             spectrum = calls.memory(self.length)
             calls.chirp(source, numbers, None, stored, self.length, self.length, form, False)
@@ -191,11 +219,11 @@ def fourier_routine(steps: list[_Pass], x: Spec, norm: str) -> Routine | None:
     source = builder.inputs[0]
     for number, step in enumerate(steps):
         (shape, _), (result, dtype) = specs[number], specs[number + 1]
-        if step.plan is None and size_of(shape) > MAX_ROWS_WITHOUT_PLAN * shape[step.axis]:
+        around = size_of(shape[: step.axis]), size_of(shape[step.axis + 1 :])
+        if step.is_quicker_in_scipy(prod(around)):
             return None
         is_last = number == len(steps) - 1
         target = builder.results[0] if is_last else builder.shared(size_of(result) * dtype.itemsize)
-        around = size_of(shape[: step.axis]), size_of(shape[step.axis + 1 :])
         step.build(_Calls(builder, *around), source, target, scale)
         source, scale = target, 1.0
     return builder.done()

@@ -13,6 +13,7 @@ STACK = (256, 32, 32)
 SMALL_STACK = (4096, 4, 4)
 SIGNALS = (1024, 4096)
 IMAGES = (8, 500, 512)
+PRIME_SIGNALS = (1024, 1009)
 AS_FAST = {"jax jit": 1.0, "torch": 1.0}
 TRANSFORM = {"jax jit": 0.9, "torch": 0.9}
 
@@ -108,4 +109,14 @@ def rfft_rows() -> Contenders:
         lambda mx, x: mx.fft.rfft(x),
         lambda jax, x: jax.numpy.fft.rfft(x),
         lambda torch, x: torch.fft.rfft(x),
+    )
+
+
+@benchmark("1024 Fourier transforms of 1009, a prime", targets=TRANSFORM)
+def fft_prime_rows() -> Contenders:
+    return own_words(
+        lambda: (numbers(PRIME_SIGNALS),),
+        lambda mx, x: mx.fft.fft(x),
+        lambda jax, x: jax.numpy.fft.fft(x),
+        lambda torch, x: torch.fft.fft(x),
     )
