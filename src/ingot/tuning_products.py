@@ -127,6 +127,12 @@ MIN_SPLIT_LENGTH = 4096
 # three 2.9, four 3.95. matmul_stack.
 TILE_TIME = 0.2
 LAST_TILE_TIME = 0.15
+# Vectors of half a register per tile of a convolution, where processors execute two of these in the
+# time of a whole one, if they leave fewer columns unused: fewer are bound by loads. Measured, one
+# thread, time relative to whole vectors: 24 outputs 0.75 to 0.79, 40 outputs 0.83 to 0.86, 72
+# outputs in three tiles 0.89, 120 in three 0.92; gradients of filters of 24 taps and channels 0.67
+# to 0.74, of 120 0.95. convolution_four_groups.
+HALF_VECTORS = (3, 5)
 # Bytes of a matrix on the right up to which a task computes all columns of some rows of a stack of
 # products, and bytes of these results. Measured, time relative to one column of tiles after the
 # other for the whole stack, matrices x (rows, products per sum, columns): 64 x (198, 256, 80) 0.79,

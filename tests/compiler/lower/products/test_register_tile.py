@@ -16,6 +16,7 @@ from ingot.compiler.lower.products import register_tile
 from ingot.compiler.lower.products.register_tile import (
     TileShape,
     accumulate,
+    lanes_for,
     lanes_of,
     last_shape,
     tile_shape,
@@ -73,6 +74,30 @@ def test_vectors_are_shorter_only_where_that_is_faster(
         assert (shape.lanes == half) is (is_odd and (datapath == 32 or columns <= half))
         assert columns <= shape.columns < columns + shape.lanes
         assert last_shape(shape, columns, 16) is None
+
+
+@pytest.mark.parametrize("dtype", [float32, float64])
+@pytest.mark.parametrize("datapath", [32, 64])
+def test_equal_tiles_have_shorter_vectors_only_where_these_leave_fewer_columns_unused(
+    dtype: Dtype, datapath: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(register_tile, "vector_bytes", lambda: 64)
+    monkeypatch.setattr(register_tile, "datapath_bytes", lambda: datapath)
+    half = lanes_of(dtype) // 2
+
+    def unused(columns: int, lanes: int, vectors: range) -> int:
+        return min(-columns % (lanes * each) for each in vectors)
+
+    for columns in range(1, 40 * half + 1):
+        is_shorter = lanes_for(dtype, columns) == half
+        if columns <= half:
+            assert is_shorter
+        elif datapath == 64:
+            assert not is_shorter
+        else:
+            # tiles of one or two of them are bound by loads
+            found = unused(columns, half, range(3, 6))
+            assert is_shorter is (found < unused(columns, 2 * half, range(1, 6)))
 
 
 def test_no_tile_is_narrower_where_lengths_are_not_known_or_columns_fit() -> None:

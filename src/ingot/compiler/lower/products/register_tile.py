@@ -28,6 +28,7 @@ from ingot.tuning import (
 from ingot.tuning_products import (
     DOT_TILES,
     FEW_DOT_TILES,
+    HALF_VECTORS,
     ITERATIONS_PER_LINE,
     LAST_TILE_TIME,
     MIN_ROLLED_TILE_BYTES,
@@ -40,6 +41,7 @@ __all__ = [
     "TileShape",
     "accumulate",
     "dot_shape",
+    "lanes_for",
     "lanes_of",
     "last_shape",
     "tile_shape",
@@ -74,6 +76,20 @@ class Tile(NamedTuple):
 def lanes_of(dtype: Dtype) -> int:
     """Elements of a dtype per vector register."""
     return vector_bytes() // dtype.size
+
+
+def lanes_for(dtype: Dtype, columns: int) -> int:
+    """Lanes of the vectors of equal tiles for so many columns: half of a register where one such
+    vector suffices, or where some tiles of three or five leave fewer columns unused, on processors
+    that split the longest vectors, and so execute twice as many of these.
+    """
+    lanes = lanes_of(dtype)
+    halves = -(-columns // (lanes // 2))
+    if halves == 1:
+        return lanes // 2
+    is_split = datapath_bytes() < vector_bytes()
+    leaves_fewer = halves % 2 and any(halves % vectors == 0 for vectors in HALF_VECTORS)
+    return lanes // 2 if is_split and leaves_fewer else lanes
 
 
 def tile_shape(dtype: Dtype, columns: Number, rows: Number) -> TileShape:

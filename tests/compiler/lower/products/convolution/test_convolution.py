@@ -13,6 +13,13 @@ from tests.support.processes import require_passing
 
 import ingot.core as mx
 
+# outputs, or taps and channels, that fill an odd number of vectors of half the length
+ODD_HALVES = [
+    Case((2, 13, 11, 48), (48, 5, 5, 24), padding=2, groups=2),
+    Case((2, 12, 11, 37), (69, 3, 3, 37), 2, 1),
+    Case((2, 12, 11, 40), (24, 1, 1, 40)),
+    Case((2, 12, 11, 24), (40, 3, 3, 24), padding=1),
+]
 CASES = [
     Case((2, 8, 8, 4), (6, 3, 3, 4), padding=1),
     Case((1, 1, 1, 1), (1, 1, 1, 1)),
@@ -50,6 +57,7 @@ CASES = [
     Case((2, 13, 9, 64), (6, 3, 3, 32), 1, 1, 2, 2),
     Case((2, 19, 3), (48, 5, 3), 2, 2),
     Case((2, 5, 6, 3), (4, 1, 1, 3), spread=3),  # some results meet nothing
+    *ODD_HALVES,
 ]
 EPSILONS = {"float32": 2.0**-24, "float64": 2.0**-53, "bfloat16": 2.0**-9, "float16": 2.0**-12}
 
@@ -104,7 +112,7 @@ def test_equals_sums_over_taps(case: Case) -> None:
     require_near(found, expected, bound, "float32")
 
 
-@pytest.mark.parametrize("case", some(CASES, 3), ids=str)
+@pytest.mark.parametrize("case", dict.fromkeys((*some(CASES, 3), *ODD_HALVES)), ids=str)
 def test_gradients_equal_sums_over_taps(case: Case) -> None:
     arguments = operands(case)
     compiled = mx.compile(lambda x, w, c: mx.vjp(convolved(case), [x, w], [c])[1])

@@ -27,9 +27,16 @@ from ingot.compiler.lower.products.convolution.windows import (
     fits_stack,
     input_buffer,
 )
-from ingot.compiler.lower.products.register_tile import Tile, TileShape, accumulate, lanes_of
+from ingot.compiler.lower.products.register_tile import (
+    Tile,
+    TileShape,
+    accumulate,
+    lanes_for,
+    lanes_of,
+)
 from ingot.runtime.processor import vector_registers
 from ingot.tuning import MAX_GRADIENT_PIXELS, MAX_PARTIAL_FILTER_BYTES, MIN_CONVOLUTION_TASKS
+from ingot.tuning_products import HALF_VECTORS
 
 __all__ = ["PartialSums", "add_partial_sums", "clear_sums", "correlate_by_filters"]
 
@@ -88,10 +95,12 @@ def _columns(plain: Plain) -> tuple[int, ...]:
 
 
 def _tile_shape(plain: Plain) -> TileShape:
-    lanes = lanes_of(plain.dtype)
+    lanes = lanes_for(plain.dtype, _columns(plain)[-1])
     needed = -(-_columns(plain)[-1] // lanes)
     registers = vector_registers()
     widest = 4 if registers >= 32 else 2
+    if lanes < lanes_of(plain.dtype):
+        widest = max(HALF_VECTORS)
     vectors = min(range(1, widest + 1), key=lambda v: (-(-needed // v) * v, -v))
     most = max(1, min(14, (registers - 1 - vectors) // vectors))
     least = max(1, most * 2 // 3)

@@ -25,7 +25,7 @@ from ingot.compiler.lower.products.convolution.windows import (
     input_buffer,
     reads_in_place,
 )
-from ingot.compiler.lower.products.register_tile import Tile, TileShape, accumulate, lanes_of
+from ingot.compiler.lower.products.register_tile import Tile, TileShape, accumulate, lanes_for
 from ingot.runtime.processor import vector_registers
 from ingot.tuning import (
     CACHE_LINE,
@@ -68,19 +68,11 @@ def convolve(plain: Plain, steps: tuple[Step, Step], offset: int) -> Kernel | No
 
 def convolution_columns(plain: Plain) -> int:
     """Columns of a panel of filters."""
-    return _vectors(plain) * _lanes(plain)
-
-
-def _lanes(plain: Plain) -> int:
-    """The vector width: half of a register where that suffices. Processors that split the longest
-    vectors execute twice as many of these.
-    """
-    lanes = lanes_of(plain.dtype)
-    return lanes // 2 if plain.outputs <= lanes // 2 else lanes
+    return _vectors(plain) * lanes_for(plain.dtype, plain.outputs)
 
 
 def _vectors(plain: Plain) -> int:
-    needed = -(-plain.outputs // _lanes(plain))
+    needed = -(-plain.outputs // lanes_for(plain.dtype, plain.outputs))
     most = 5 if vector_registers() >= 32 else 3
     # as few unused vectors as possible, then few panels
     return min(range(1, most + 1), key=lambda v: (-(-needed // v) * v, -(-needed // v)))
@@ -94,7 +86,7 @@ def tile_shape(plain: Plain, pixels: int) -> TileShape:
     # as few unused pixels as possible, then large tiles
     least = max(1, most * 2 // 3)
     rows = min(range(least, most + 1), key=lambda r: (-(-pixels // r) * r * (20 + 20 // r), -r))
-    return TileShape(min(rows, pixels), vectors, _lanes(plain))
+    return TileShape(min(rows, pixels), vectors, lanes_for(plain.dtype, plain.outputs))
 
 
 def _blocks(plain: Plain) -> Blocks | None:

@@ -39,7 +39,7 @@ from ingot.compiler.lower.products.convolution.windows import (
     fits_stack,
     input_buffer,
 )
-from ingot.compiler.lower.products.register_tile import TileShape, accumulate, lanes_of
+from ingot.compiler.lower.products.register_tile import TileShape, accumulate, lanes_for, lanes_of
 from ingot.graph.dtype import bool_, int64
 from ingot.tuning import (
     MAX_WINOGRAD_BYTES,
@@ -134,7 +134,7 @@ def _transformed_filters(
 def _transform_filters(plain: Plain, columns: int, offsets: tuple[int, int]) -> Kernel:
     """The kernel that transforms packed filters."""
     builder = NestBuilder()
-    lanes = lanes_of(plain.dtype)
+    lanes = lanes_for(plain.dtype, plain.outputs)
     source = packed_filters(builder, plain, columns, 0, offsets[0])
     target = _transformed_filters(builder, plain, columns, 0, offsets[1])
     groups, panels, _, channels, _ = target.shape
