@@ -38,7 +38,7 @@ def write_down(word: str, since: str, what: str) -> None:
             file.write(f"{word} {processor_seconds() - _began[since]:.2f} {what}\n")
 
 
-def pytest_configure() -> None:
+def pytest_runtest_setup() -> None:
     """On another processor, MLX would compile with the compiler of the one that emulates it."""
     if os.environ.get("QEMU_CPU"):
         import mlx.core as mlx

@@ -83,6 +83,16 @@ def interrupted(run: Callable[[], Any], check: int) -> bool:
     return check <= 0
 
 
+def prepare(run: Callable[[], Any]) -> None:
+    """Runs a function without a signal, but traced: since Python 3.12, a function's instructions
+    are traced only from the second time on, and a call that is not traced undoes the first.
+    """
+    if sys.version_info >= (3, 12):
+        interrupted(run, 0)
+    else:
+        run()
+
+
 class Model(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -141,6 +151,8 @@ STRIDES = {"training step": 11, "captured": 3, "verified": 5, "shapeless": 5}  #
 @pytest.mark.parametrize("use", USES)
 def test_ctrl_c_anywhere(use: str) -> None:
     x = mx.array([1.0, 1.0])
+    prepare(lambda: mx.eval(USES[use](CompiledMethod() if use == "method" else Model())(x)))
+    values: list[float] = []
     check = 0
     is_there = True
     while is_there:
@@ -159,7 +171,8 @@ def test_ctrl_c_anywhere(use: str) -> None:
         assert vars(model).keys() >= {"scale"}
         if check % 5 == 0:
             before = model.calls.item()
-            assert called(x).item() == 6.0
+            prepare(lambda called=called: values.append(called(x).item()))  # type: ignore[misc]
+            assert values.pop() == 6.0
             assert model.calls.item() - before == (use != "pure")
     assert check > 20
 
