@@ -118,7 +118,8 @@ class NumpyKernel:
 
     def remainder(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         assert _dtype(a) not in (bool_, complex64)
-        return NumpyKernel._remainder(self, a, b)
+        rest = NumpyKernel._remainder(self, a, b)
+        return np.where(b == 0, a, rest) if a.dtype.kind in "iu" else rest
 
     _remainder = _word(np.remainder)
 

@@ -57,7 +57,7 @@ class Kernel(Protocol):
         """The quotient of integers, rounded down; a // 0 is 0, the lowest one // -1 is itself."""
 
     def remainder(self, a: Value, b: Value) -> Value:
-        """Of real values, with the sign of b or 0. a % 0 is 0 for integers, NaN for the others."""
+        """Of real values, with the sign of b or 0. a % 0 is a for integers, NaN for the others."""
 
     def power(self, a: Value, b: Value) -> Value:
         """a to the power of b.

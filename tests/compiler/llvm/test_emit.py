@@ -39,6 +39,15 @@ def test_words_of_integers(word: str, name: str) -> None:
     compare(word, getattr(dtypes, name), NUMBERS, OTHERS)
 
 
+@pytest.mark.parametrize("name", INTEGERS)
+@pytest.mark.parametrize("word", ["floor_divide", "remainder"])
+def test_quotients_by_divisors_that_trap(word: str, name: str) -> None:
+    dtype = getattr(dtypes, name)
+    lowest = np.iinfo(dtype.numpy).min
+    a, b = np.meshgrid(np.array([lowest, 0, 1, 100]).astype(dtype.numpy), np.array([0, -1]))
+    compare(word, dtype, a.ravel(), b.ravel())
+
+
 @pytest.mark.parametrize("name", ["float32", "float64"])
 @pytest.mark.parametrize("word", ["floor", "ceil", "round", "negative", "absolute", "sqrt"])
 def test_words_of_one_number(word: str, name: str) -> None:

@@ -124,10 +124,8 @@ class LLVMKernel(Conversions):
     def dot_bytes(self, total: Element, a: Element, b: Element) -> Element:
         return Element(dots.bytes(self.code, total.register, a.register, b.register), int32)
 
-    def _safe_divisor(self, a: Element, b: Element) -> tuple[Register, Register]:
-        """Whether dividing would trap (b is 0, or the lowest integer / -1), and a divisor that is
-        safe.
-        """
+    def _safe_divisor(self, a: Element, b: Element) -> Register:
+        """b, or 1 where dividing by b could trap: b is 0, or -1 and a the lowest integer."""
         code = self.code
         zero, one = code.constant(0, b.register), code.constant(1, b.register)
         bad = code.compare("icmp eq", b.register, zero)
@@ -135,11 +133,11 @@ class LLVMKernel(Conversions):
             bad = code.binary(
                 "or", bad, code.compare("icmp eq", b.register, code.constant(-1, b.register))
             )
-        return bad, code.select(bad, one, b.register)
+        return code.select(bad, one, b.register)
 
     def floor_divide(self, a: Element, b: Element) -> Element:
         code = self.code
-        _, divisor = self._safe_divisor(a, b)
+        divisor = self._safe_divisor(a, b)
         zero = code.constant(0, b.register)
         if is_unsigned(a.dtype):
             quotient = code.binary("udiv", a.register, divisor)
@@ -159,7 +157,7 @@ class LLVMKernel(Conversions):
         code = self.code
         if is_inexact(a.dtype):
             return Element(mathlib.remainder(code, a.register, b.register), a.dtype)
-        bad, divisor = self._safe_divisor(a, b)
+        divisor = self._safe_divisor(a, b)
         zero = code.constant(0, b.register)
         if is_unsigned(a.dtype):
             rest = code.binary("urem", a.register, divisor)
@@ -168,7 +166,8 @@ class LLVMKernel(Conversions):
             signs = code.compare("icmp slt", code.binary("xor", rest, divisor), zero)
             uneven = code.binary("and", code.compare("icmp ne", rest, zero), signs)
             rest = code.select(uneven, code.binary("add", rest, divisor), rest)
-        return Element(code.select(bad, zero, rest), a.dtype)
+        by_zero = code.compare("icmp eq", b.register, zero)
+        return Element(code.select(by_zero, a.register, rest), a.dtype)
 
     def power(self, a: Element, b: Element) -> Element:
         if a.imaginary is not None:

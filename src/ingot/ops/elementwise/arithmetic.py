@@ -191,7 +191,7 @@ class FloorDivide(Elementwise):
 
 
 class Remainder(Elementwise):
-    """The remainder of floor_divide, with the divisor's sign. Integers modulo zero give 0."""
+    """The remainder of floor_divide, with the divisor's sign; x for an integer or boolean x % 0."""
 
     name = "remainder"
     arity = 2
@@ -200,9 +200,10 @@ class Remainder(Elementwise):
     def evaluate(self, x: np.ndarray, y: np.ndarray) -> Any:
         kind = x.dtype.kind
         if kind == "b":
-            return np.zeros(x.shape, bool)
+            return np.greater(x, y)
         if kind in "iu":
-            return np.remainder(x, y)
+            # NumPy's is 0 where y is
+            return np.where(np.equal(y, 0), x, np.remainder(x, y))
         return in_float32(_floating_remainder, x, y)
 
     def partials(self, out: array, x: array, y: array) -> tuple[Partial, Partial]:
@@ -213,7 +214,7 @@ class Remainder(Elementwise):
 
     def emit(self, k: Kernel, x: Value, y: Value) -> Value:
         if k.dtype(x) is bool_:
-            return k.constant(False, x)
+            return k.bitwise_and(x, k.bitwise_invert(y))
         return k.remainder(x, y)
 
 
@@ -368,7 +369,7 @@ def floor_divide(a: Any, b: Any, /, *, stream: StreamLike = None) -> array:
 
 
 def remainder(a: Any, b: Any, /, *, stream: StreamLike = None) -> array:
-    """Elementwise remainder with the sign of the divisor; an integer modulo zero gives 0."""
+    """Elementwise remainder with the sign of the divisor; an integer modulo zero gives itself."""
     return _remainder(a, b, stream)
 
 

@@ -345,7 +345,7 @@ def _floor_divide(a: Any, b: Any) -> Any:
 
 def _remainder(a: Any, b: Any) -> Any:
     if np.issubdtype(np.asarray(a).dtype, np.integer):
-        return a % b if b != 0 else a * 0
+        return a % b if b != 0 else a
     return np.remainder(a, b)
 
 
