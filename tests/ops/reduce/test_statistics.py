@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import mlx.core as oracle
 import numpy as np
 import pytest
@@ -27,6 +29,30 @@ def test_dtypes_and_values_are_mlxs(name: str, dtype: str) -> None:
         assert str(ours.dtype).rsplit(".")[-1] == str(theirs.dtype).rsplit(".")[-1]
         tolerance = 1e-2 if ours.dtype.size == 2 else 1e-6
         np.testing.assert_allclose(numbers(ours), numbers(theirs), rtol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint32", "uint64"])
+def test_means_of_integers_neither_cancel_nor_overflow(dtype: str) -> None:
+    lowest, largest = np.iinfo(dtype).min, np.iinfo(dtype).max
+    for values in ([lowest, largest, 1, 7, 100, 3], [largest] * 7, [lowest, 1] * 35_000):
+        expected = float(Fraction(sum(values), len(values)))  # of Python's integers, exact
+        for mean in (mx.mean, mx.compile(mx.mean), mx.compile(mx.mean, shapeless=True)):
+            found = mean(mx.array(np.array(values, dtype))).item()
+            assert found == pytest.approx(expected, rel=2e-7)
+
+
+def test_means_of_integers_are_mlxs_where_its_sums_do_not_overflow() -> None:
+    values = np.array([[-(2**62), 2**62, 55], [2**40, -(2**40), 1]])
+    for axis in (None, 0, 1):
+        ours, theirs = mx.mean(mx.array(values), axis), oracle.mean(oracle.array(values), axis)
+        np.testing.assert_allclose(numbers(ours), numbers(theirs), rtol=2e-7)
+    for dtype in ("int32", "int64"):
+        _, ours = mx.jvp(
+            mx.mean,
+            [mx.array([1, 2, 3], getattr(mx, dtype))],
+            [mx.array([5, 2, 3], getattr(mx, dtype))],
+        )
+        assert ours[0].item() == pytest.approx(10 / 3)
 
 
 def test_degrees_of_freedom() -> None:

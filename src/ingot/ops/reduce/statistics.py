@@ -12,7 +12,17 @@ from typing import Any
 
 from ingot._native import Dtype, array, wrap
 from ingot.graph.device import StreamLike
-from ingot.graph.dtype import bfloat16, bool_, float16, float32, int32, is_complex, is_inexact
+from ingot.graph.dtype import (
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int32,
+    int64,
+    is_complex,
+    is_inexact,
+)
 from ingot.graph.op import apply
 from ingot.graph.shape import shape_text
 from ingot.ops.elementwise.casting import astype, stop_gradient
@@ -20,6 +30,7 @@ from ingot.ops.elementwise.comparison import isclose, isfinite, isnan, where
 from ingot.ops.elementwise.complex_numbers import conj, real
 from ingot.ops.elementwise.exponential import exp, log
 from ingot.ops.elementwise.powers import sqrt
+from ingot.ops.elementwise.rounding import round
 from ingot.ops.reduce.axes import Axis, as_int, reduced_axes, without_axes
 from ingot.ops.reduce.extremes import Max
 from ingot.ops.reduce.reduction import all, total
@@ -69,8 +80,33 @@ def mean(
     axes = reduced_axes("mean", a, axis)
     if not axes:
         return astype(a, _floating(a.dtype), stream)
-    sums = total(a, axes, _work(a.dtype), keepdims, stream)
+    if is_inexact(a.dtype):
+        sums = total(a, axes, _work(a.dtype), keepdims, stream)
+    else:
+        sums = _integer_sums(a, axes, keepdims, stream)
     return astype(sums / _count(a, axes), _floating(a.dtype), stream)
+
+
+def _integer_sums(a: array, axes: tuple[int, ...], keepdims: bool, stream: StreamLike) -> array:
+    """Sums of integers without rounding or overflow, those of 64 bits rounded once to float64."""
+    if a.itemsize == 8:
+        return _sums_beyond_64_bits(a, axes, keepdims, stream)
+    count = _count(a, axes)
+    # A length that varies is not an int: int64 holds 2^31 elements of 32 bits.
+    fits = type(count) is int and count << 8 * a.itemsize < 1 << 31
+    return total(a, axes, int32 if fits else int64, keepdims, stream)
+
+
+def _sums_beyond_64_bits(
+    a: array, axes: tuple[int, ...], keepdims: bool, stream: StreamLike
+) -> array:
+    """Sums of 64-bit integers in float64: those modulo 2^64, and the multiple of 2^64 that brings
+    them closest to a sum of floats, whose error is far smaller.
+    """
+    wrapped = astype(total(a, axes, a.dtype, keepdims, stream), float64, stream)
+    near = total(stop_gradient(a, stream=stream), axes, float64, keepdims, stream)
+    wraps = round((near - stop_gradient(wrapped, stream=stream)) * 2.0**-64, stream=stream)
+    return wrapped + wraps * 2.0**64
 
 
 def var(
