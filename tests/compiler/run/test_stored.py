@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -67,6 +71,24 @@ def test_what_is_read_is_what_was_compiled(function: Any) -> None:
     assert found is not None
     assert comparable(found.parts) == comparable(executable.parts)
     assert found.loaded.codes == executable.loaded.codes  # equal kernels are loaded once
+
+
+SMALL_PRODUCT = """
+import numpy as np, ingot.core as mx
+x = np.arange(64, dtype=np.float32).reshape(8, 8)
+found = mx.compile(lambda a: a @ a)(mx.array(x))
+np.testing.assert_array_equal(np.array(found), x @ x)
+"""
+
+
+def test_a_new_process_runs_a_stored_product_of_blas(tmp_path: Path) -> None:
+    settings = {"INGOT_CACHE_DIR": str(tmp_path), "INGOT_CACHE": "on", "INGOT_VERIFY": "0"}
+    environment = {**os.environ, **settings, "INGOT_LOG": "compile:debug"}
+    command = [sys.executable, "-c", SMALL_PRODUCT]
+    for is_stored in (False, True):
+        run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert run.returncode == 0, run.stderr
+        assert bool(re.search(r"program \w+: from the disk cache", run.stderr)) is is_stored
 
 
 def test_strides_have_programs_of_their_own() -> None:

@@ -29,6 +29,7 @@ from ingot.compiler.machine.jit import code_version
 from ingot.compiler.machine.kernels import LoadedKernels, load_stored
 from ingot.compiler.options import Strides
 from ingot.graph.dtype import ALL_DTYPES, from_numpy
+from ingot.graph.numerics.blas import prepare_products
 from ingot.runtime.compile_log import log
 from ingot.runtime.compile_mode import CompileMode
 from ingot.runtime.numerics import numerics_key
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["Key", "StoredExecutable", "has_programs", "key_of", "version"]
 
 _FORMAT = b"program 1\n"
+_INSTRUCTIONS = 8  # which of the parts of a program they are
 
 
 class Key:
@@ -118,7 +120,10 @@ class StoredExecutable:
     @cached_property
     def native(self) -> NativeProgram:
         """The program."""
-        return NativeProgram(*evaluated(self.parts))
+        parts = evaluated(self.parts)
+        if any(kind == "gemm" for kind, *_ in parts[_INSTRUCTIONS]):
+            prepare_products()  # no pass has planned a product in this process
+        return NativeProgram(*parts)
 
     def describe(self) -> Callable[[], list[Work]]:
         """What describes the instructions: it compiles the program again."""
