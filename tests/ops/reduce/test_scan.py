@@ -160,6 +160,23 @@ def test_the_last_of_equal_elements_gets_the_gradient_as_in_mlx(
     assert ours[0].tolist() == theirs[0].tolist()
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", ["cummax", "cummin"])
+@pytest.mark.parametrize(("reverse", "inclusive"), FLAGS)
+def test_nan_in_extremes_of_half_types_is_that_of_float32_in_mlx(
+    name: str, dtype: str, reverse: bool, inclusive: bool
+) -> None:
+    """MLX's own half types have no NaN that its scan could return: it returns 0."""
+    flags = {"reverse": reverse, "inclusive": inclusive}
+    x = [-3.0, 1.0, float("nan"), 2.0, float("nan"), -4.0, 5.0]
+    expected = np.array(getattr(oracle, name)(oracle.array(x), **flags))
+    half = mx.array(x, getattr(mx, dtype))
+    scan = getattr(mx, name)
+    for function in (scan, mx.compile(lambda y: scan(y, **flags))):
+        found = function(half, **flags) if function is scan else function(half)
+        np.testing.assert_array_equal(numbers(found), expected)
+
+
 @pytest.mark.parametrize(
     ("name", "whole"), [("cumsum", "sum"), ("cumprod", "prod"), ("logcumsumexp", "logsumexp")]
 )
