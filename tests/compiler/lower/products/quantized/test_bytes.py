@@ -10,6 +10,7 @@ from tests.compiler.lower.products.quantized import test_product as exact
 from tests.support.processes import output_of
 
 import ingot.core as mx
+from ingot.compiler.lower.products.quantized.codes import Codes, Scheme
 
 SCHEMES = [("affine", group, bits) for group in (32, 64, 128) for bits in (1, 2, 4, 8)]
 SHAPES = [
@@ -57,12 +58,46 @@ def test_equals_rows_in_blocks(scheme: exact.Scheme) -> None:
 
 @pytest.mark.parametrize("scheme", [("affine", 64, 4), ("affine", 128, 8), ("affine", 32, 1)])
 def test_nests_are_verified_and_interpreted(scheme: exact.Scheme) -> None:
-    for columns, length, rows in [(3, 384, 1), (2, 128, 2), (3, 128, 9)]:
+    for columns, length, rows in [(3, 384, 1), (2, 128, 2), (3, 128, 9), (2, 640, 1), (3, 512, 5)]:
         parts = exact.matrix(scheme, columns, length)
         found = exact.kernels(scheme, mx.array(exact.rows_of(rows, length)), *parts)
         assert [b.name for b in found[1].nest.buffers[:2]] == ["bytes", "factors"]
         for number, kernel in enumerate(found):
             exact.check_nest(kernel.nest, number)
+
+
+@pytest.mark.parametrize("activations", ["int8", "float32"])
+@pytest.mark.parametrize("group", [32, 64, 128])
+def test_each_block_has_its_own_lane(group: int, activations: str) -> None:
+    """Rows that are 0 but in one block: codes, scales and biases are those of that block, as NumPy
+    unpacks them.
+    """
+    mx.set_quantized_activations(activations)
+    for length in (512, 1024, 1024 + group, 1408):
+        random = np.random.default_rng(length + group)
+        words = random.integers(1 << 32, size=(5, length // 8), dtype=np.uint32)
+        scales, biases = random.normal(size=(2, 5, length // group)).astype(np.float32)
+        codes = (words[..., None] >> np.arange(0, 32, 4, dtype=np.uint32) & 15).reshape(5, length)
+        numbers = codes * np.repeat(scales, group, 1) + np.repeat(biases, group, 1)
+        blocks = length // 32
+        x = random.integers(-127, 128, size=(blocks, 1, 32)).astype(np.float32)
+        x[..., 0] = 127  # all integers are multiples of the step
+        rows = (np.eye(blocks, dtype=np.float32)[..., None] * x).reshape(blocks, length)
+        wanted = rows.astype(np.float64) @ numbers.T.astype(np.float64)
+        for some in (slice(1), slice(-2, None), slice(None)):
+            parts = map(mx.array, (words, scales, biases))
+            y = mx.quantized_matmul(mx.array(rows[some]), *parts, group_size=group, bits=4)
+            np.testing.assert_allclose(np.array(y), wanted[some], rtol=0, atol=0.05)
+
+
+def test_lanes_of_a_transposition() -> None:
+    for bits, lanes in [(4, 16), (4, 8)]:
+        codes = Codes(Scheme("affine", 64, bits, words=bits), lanes).transposed()
+        words = np.arange(lanes * 4).reshape(4, lanes // 4, 4)  # registers, quarters, words
+        units = words.transpose(1, 0, 2).reshape(lanes, 4)[:, 0] // 4
+        assert [codes.unit_of(lane) for lane in range(lanes)] == units.tolist()
+    for bits, lanes in [(4, 4), (2, 16), (8, 16)]:
+        assert not Codes(Scheme("affine", 64, bits, words=bits), lanes).transposed().is_transposed
 
 
 @pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16], ids=lambda dtype: dtype.name)
@@ -128,6 +163,7 @@ def test_vectors_of_256_bits() -> None:
         "here.mx.set_quantized_activations('int8')\n"
         "for scheme in here.SCHEMES:\n"
         "    here.test_equals_rows_in_blocks(scheme)\n"
+        "here.test_each_block_has_its_own_lane(64, 'int8')\n"
         "print('done')\n"
     )
     assert output_of(script, INGOT_VECTOR_BITS="256") == b"done\n"

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from ingot.compiler.forms.affine import Affine, Extent, affine
 from ingot.compiler.forms.nest.build import NestBuilder, repeated
 from ingot.compiler.forms.nest.data import Buffer, Constant, Value
-from ingot.compiler.lower.products.quantized.codes import WORD, Codes, Scheme
+from ingot.compiler.lower.products.quantized.codes import QUARTER, WORD, Codes, Scheme
 from ingot.compiler.lower.products.quantized.tile import Chunk, QuantizedTile, Sums
 from ingot.graph.dtype import float32, int32, uint32
 from ingot.graph.numerics.activations import ACTIVATION_BLOCK
@@ -93,34 +93,60 @@ def quantise_row(
     row_chunk: tuple[Affine, Affine],
 ) -> None:
     """Quantises a chunk of a row, whose elements are adjacent: `source` is the rows and the index
-    of one, `row_chunk` its number and that of the chunk.
+    of one, `row_chunk` its number and that of the chunk. The lanes of whole chunks are in the order
+    of `Codes.unit_of`.
     """
-    (x, above), (words, factors) = source, targets
-    lanes, scheme, k = rows.codes.lanes, rows.codes.scheme, builder.words
-    count = scheme.unit_words
-    first = row_chunk[1] * lanes
-    with builder.loop(0, lanes, affine(units) - first) as lane:
-        at = (*above, (first + lane) * ACTIVATION_BLOCK)
-        found = k.cast(builder.load_lanes(x, at, ACTIVATION_BLOCK), float32)
-        scale, whole = _scaled(builder, found, rows.digits)
-        for position, digit in enumerate(_digits(builder, whole, rows.digits)):
-            for shift in range(rows.shifts):
-                word: Value | None = None  # one for each word of codes
-                for byte in range(4):
-                    begin, stride = byte * rows.shifts + shift, ACTIVATION_BLOCK // count
-                    part = _byte(builder, builder.some_lanes(digit, begin, count, stride), byte)
-                    word = part if word is None else k.bitwise_or(word, part)
-                assert word is not None
-                for number in range(count):
-                    each = word if count == 1 else builder.some_lanes(word, number, 1)
-                    vector = affine(position * _BLOCK_WORDS + number * rows.shifts + shift)
-                    builder.store(each, words, (*row_chunk, vector, affine(lane)))
-        if rows.digits == 1:  # of what was rounded
-            total = k.multiply(k.cast(builder.fold_lanes(whole, k.add), float32), scale)
-        else:
-            total = builder.fold_lanes(found, k.add)
-        for number, value in enumerate((scale, total)):
-            builder.store(value, factors, (*row_chunk, affine(number), affine(lane)))
+    (x, above), lanes = source, rows.codes.lanes
+    first, begin = row_chunk[1] * lanes, affine(0)
+
+    def block(unit: Affine, lane: Affine) -> None:
+        at = (*above, (first + unit) * ACTIVATION_BLOCK)
+        _quantise_block(builder, (x, at), rows, targets, (*row_chunk, lane))
+
+    if rows.codes.is_transposed and units >= lanes:
+        more = affine(units // lanes) - row_chunk[1]  # 0 in a chunk that is not whole
+        ends, quads = [affine(QUARTER)], lanes // QUARTER
+        if units % lanes:
+            ends.append(more * QUARTER)
+        with builder.loop(0, *ends) as part, builder.loop(0, quads) as quad:
+            block(affine(part) * quads + quad, affine(quad) * QUARTER + part)
+        if units % lanes == 0:
+            return
+        begin = more * lanes
+    with builder.loop(begin, lanes, affine(units) - first) as lane:
+        block(affine(lane), affine(lane))
+
+
+def _quantise_block(
+    builder: NestBuilder,
+    source: tuple[Buffer, tuple[Affine, ...]],
+    rows: Bytes,
+    targets: Sequence[Buffer],
+    target: tuple[Affine, Affine, Affine],
+) -> None:
+    """Quantises a block of a row: `target` is its row, chunk and lane among `targets`."""
+    (words, factors), (row, chunk, lane), k = targets, target, builder.words
+    count = rows.codes.scheme.unit_words
+    found = k.cast(builder.load_lanes(*source, ACTIVATION_BLOCK), float32)
+    scale, whole = _scaled(builder, found, rows.digits)
+    for position, digit in enumerate(_digits(builder, whole, rows.digits)):
+        for shift in range(rows.shifts):
+            word: Value | None = None  # one for each word of codes
+            for byte in range(4):
+                begin, stride = byte * rows.shifts + shift, ACTIVATION_BLOCK // count
+                part = _byte(builder, builder.some_lanes(digit, begin, count, stride), byte)
+                word = part if word is None else k.bitwise_or(word, part)
+            assert word is not None
+            for number in range(count):
+                each = word if count == 1 else builder.some_lanes(word, number, 1)
+                vector = affine(position * _BLOCK_WORDS + number * rows.shifts + shift)
+                builder.store(each, words, (row, chunk, vector, lane))
+    if rows.digits == 1:  # of what was rounded
+        total = k.multiply(k.cast(builder.fold_lanes(whole, k.add), float32), scale)
+    else:
+        total = builder.fold_lanes(found, k.add)
+    for number, value in enumerate((scale, total)):
+        builder.store(value, factors, (row, chunk, affine(number), lane))
 
 
 def _scaled(builder: NestBuilder, values: Value, digits: int) -> tuple[Value, Value]:

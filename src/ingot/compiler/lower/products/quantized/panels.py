@@ -132,7 +132,7 @@ class _Unpacking:
         limit = self.units if self.units % codes.lanes else None
         tile = QuantizedTile(builder, codes, self.units, unpacked, matrix, [of_matrix])
         unpacker = Unpacker(builder, codes)
-        ((scale, *bias),) = tile.scales(codes.lanes, self._group(number), limit)
+        ((scale, *bias),) = tile.scales(codes, self._group(number), limit)
         (words,) = tile.words(unpacker, number, limit)
         for vector in range(codes.vectors):
             value = unpacker.number(unpacker.code(words, vector))

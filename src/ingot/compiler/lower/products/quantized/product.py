@@ -102,6 +102,8 @@ class _Lowering:
         if not self.factored:
             self.scheme = scheme = scheme._replace(is_shifted=True)
         self.codes = Codes(scheme, lanes_of(float32))
+        if self.is_bytes and self._has_many_products:
+            self.codes = self.codes.transposed()
         self.columns, words = step.inputs[1].shape
         self.units = words // scheme.unit_words
         self.chunks = -(-self.units // self.codes.lanes)
@@ -125,6 +127,13 @@ class _Lowering:
             return limit
         blocks = -(-self.rows // limit)
         return -(-self.rows // blocks)
+
+    @property
+    def _has_many_products(self) -> bool:
+        """Whether a word of codes is multiplied more than once per shift. Else reading it is the
+        limit: see `Codes.transposed`.
+        """
+        return self.digits > 1 or not self._is_one_block or self.rows != 1
 
     @property
     def _is_one_block(self) -> bool:

@@ -74,7 +74,7 @@ class QuantizedTile:
             carried = [[Carried(float32, _zero(lanes)) for _ in rows] for _ in self.columns]
             flat = [each for sums in carried for each in sums]
             with self.builder.loop(0, blocks, carried=flat, copies=1) as number:
-                scales = self.scales(lanes, affine(number) * block, None)
+                scales = self.scales(self.codes, affine(number) * block, None)
                 found: Sums = [list(each) for each in carried]
                 for part in range(block // lanes):
                     at = affine(number) * (block // lanes) + part
@@ -98,11 +98,11 @@ class QuantizedTile:
     def _rest(self, first: int, rest: int, rows: list[Affine]) -> tuple[Sums, Chunk]:
         """The units after the last whole block, in a bundle of fewer lanes, and as many zeros."""
         lanes = max(self.min_lanes, 1 << (rest - 1).bit_length())
-        unpacker = Unpacker(self.builder, self.codes._replace(lanes=lanes))
+        unpacker = Unpacker(self.builder, self.codes._replace(lanes=lanes, is_transposed=False))
         zeros: Sums = [[_zero(lanes)] * len(rows) for _ in self.columns]
         number = affine(first // self.codes.lanes)
         limit = None if lanes == rest else self.units
-        scales = self.scales(lanes, affine(first), limit)
+        scales = self.scales(unpacker.codes, affine(first), limit)
         return zeros, Chunk(unpacker, number, rows, scales, limit)
 
     # Chunks
@@ -182,9 +182,9 @@ class QuantizedTile:
                 found.append(self.builder.load_lanes(buffer, index, lanes, below))
         return [*found]
 
-    def scales(self, lanes: int, first: Affine, limit: int | None) -> Sums:
+    def scales(self, codes: Codes, first: Affine, limit: int | None) -> Sums:
         """The scales, and the biases, of the groups from a unit on, for each column and lane."""
-        builder, group = self.builder, self.scheme.group_units
+        builder, group, lanes = self.builder, self.scheme.group_units, codes.lanes
         count = max(1, lanes // group)
         # `first` is a multiple of the units of a group
         at = Affine({v: c // group for v, c in first.terms.items()}, first.constant // group)
@@ -199,7 +199,12 @@ class QuantizedTile:
                 else:
                     value = builder.load_lanes(part, (column, at), count, below, ahead)
                 value = factor_of(builder, self.scheme.mode, value)
-                values.append(value if lanes == count else builder.splat(value, lanes))
+                if codes.is_transposed:
+                    picks = tuple(codes.unit_of(lane) // group for lane in range(lanes))
+                    value = builder.picked_lanes((value,), picks)
+                elif lanes != count:
+                    value = builder.splat(value, lanes)
+                values.append(value)
             found.append(values)
         return found
 
