@@ -23,9 +23,10 @@ from ingot.graph.deferred import Deferred
 from ingot.tuning import L1_BYTES
 
 if TYPE_CHECKING:
-    from ingot.compiler.lower.reductions import partial, rows, scans
+    from ingot.compiler.lower.reductions import partial, row_tiles, rows, scans
 else:
     partial = Deferred("ingot.compiler.lower.reductions.partial")
+    row_tiles = Deferred("ingot.compiler.lower.reductions.row_tiles")
     rows = Deferred("ingot.compiler.lower.reductions.rows")
     scans = Deferred("ingot.compiler.lower.reductions.scans")
 
@@ -45,11 +46,16 @@ def lower_group(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> Lowere
             return across.lowered(blocks)
     builder = GroupBuilder(group, strides_of)
     domain = builder.domain
-    if reads_rows_again(group) or runs_by_rows(domain.lengths, domain.reduced):
+    if _runs_by_rows(builder):
         return Lowered([rows.lower_rows(builder)])
     if domain.kept and domain.kept[-1] == len(domain.lengths) - 1:
         return partial.columns(builder, strides_of)
     return partial.split(builder, strides_of)
+
+
+def _runs_by_rows(builder: GroupBuilder) -> bool:
+    domain = builder.domain
+    return reads_rows_again(builder.group) or runs_by_rows(domain.lengths, domain.reduced)
 
 
 def read_across(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> list[Step]:
@@ -59,7 +65,14 @@ def read_across(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> list[S
     if not group.reduced:
         return []
     found = _operands_across(group, strides_of)
-    return [] if found and partial.Across(group, strides_of).builder() is not None else found
+    if not found or partial.Across(group, strides_of).builder() is not None:
+        return []
+    builder = GroupBuilder(group, strides_of)
+    if not _runs_by_rows(builder):
+        return found
+    tiles = row_tiles.row_tiles(builder)
+    in_tiles = {operand.step for operand in tiles.operands} if tiles else set()
+    return [step for step in found if step not in in_tiles]
 
 
 def _operands_across(group: Group, strides_of: dict[Step, tuple[int, ...]]) -> list[Step]:

@@ -23,7 +23,7 @@ from ingot.tuning import (
     TRANSPOSE_TILE_WIDTH,
 )
 
-__all__ = ["crosses", "crossing_axis", "map_in_tiles"]
+__all__ = ["Range", "copy_tile", "crosses", "crossing_axis", "map_in_tiles"]
 
 WIDEST = 8  # bytes of an element
 VECTOR_BYTES = 64
@@ -49,7 +49,7 @@ def crosses(operand: Operand, axis: int, inner: int) -> bool:
     return abs(operand.strides[inner]) >= CACHE_LINE > abs(operand.strides[axis]) > 0
 
 
-class _Range:
+class Range:
     """The range of an axis that a tile covers: its start, and its length, the minimum of `ends`."""
 
     def __init__(self, tile: Affine, size: int, length: int) -> None:
@@ -82,8 +82,8 @@ def map_in_tiles(builder: MapBuilder, crossing: int) -> None:
     ]
     widest = max((operand.dtype.size for operand in copied), default=WIDEST)
     height = min(MAX_TRANSPOSE_TILE_HEIGHT, TRANSPOSE_TILE_HEIGHT_BYTES // widest)
-    across = _Range.count(height, lengths[crossing])
-    along = _Range.count(TRANSPOSE_TILE_WIDTH, lengths[inner])
+    across = Range.count(height, lengths[crossing])
+    along = Range.count(TRANSPOSE_TILE_WIDTH, lengths[inner])
     work = smallest((lengths[crossing], height)) * smallest((lengths[inner], TRANSPOSE_TILE_WIDTH))
     tiles = [
         builder.stack(f"tile{number}", operand.dtype, (height, TRANSPOSE_TILE_WIDTH), operand.step)
@@ -91,14 +91,14 @@ def map_in_tiles(builder: MapBuilder, crossing: int) -> None:
     ]
     outer_lengths = [lengths[axis] for axis in outer]
     with builder.parallel((*outer_lengths, across, along), work) as (*above, band, tile):
-        rows = _Range(affine(band), height, lengths[crossing])
-        columns = _Range(affine(tile), TRANSPOSE_TILE_WIDTH, lengths[inner])
+        rows = Range(affine(band), height, lengths[crossing])
+        columns = Range(affine(tile), TRANSPOSE_TILE_WIDTH, lengths[inner])
         corner = [affine(0)] * (inner + 1)
         for axis, index in zip(outer, above, strict=True):
             corner[axis] = affine(index)
         corner[crossing], corner[inner] = rows.first, columns.first
         for operand, memory in zip(copied, tiles, strict=True):
-            _copy_tile(builder, operand, memory, crossing, tuple(corner), rows, columns)
+            copy_tile(builder, operand, memory, crossing, tuple(corner), rows, columns)
             builder.read_of[operand.step] = Memory(memory, (crossing, inner), tuple(corner))
         lanes = builder.lanes(inner, [operand.step for operand in copied])
         with (
@@ -110,16 +110,19 @@ def map_in_tiles(builder: MapBuilder, crossing: int) -> None:
             builder.map_element(tuple(point))
 
 
-def _copy_tile(
+def copy_tile(
     builder: GroupBuilder,
     operand: Operand,
     tile: Buffer,
     crossing: int,
     corner: Point,
-    rows: _Range,
-    columns: _Range,
+    rows: Range,
+    columns: Range,
+    ahead: int = 0,
 ) -> None:
-    """Copies a tile of an operand: whole blocks, then the remaining elements one by one."""
+    """Copies a tile of an operand: whole blocks, then the remaining elements one by one. Unless
+    `ahead` is 0, the block so many blocks further along the last axis is prefetched.
+    """
     source = builder.read_of[operand.step]
     size = operand.dtype.size
     side = min(MAX_REGISTER_TILE, VECTOR_BYTES // size)
@@ -138,6 +141,10 @@ def _copy_tile(
             point[crossing], point[inner] = rows.first + row, columns.first + column
             index = source.index(tuple(point))
             target = (affine(row), affine(column))
+            for number in range(side if ahead and side > 1 else 0):
+                point[inner] = columns.first + column + (ahead * side + number)
+                later = [at for at in source.index(tuple(point)) if isinstance(at, Affine)]
+                builder.prefetch(source.buffer, later)
             builder.body.append(CopyBlock(tile, target, source.buffer, index, axes, side))
 
     if abs(operand.strides[crossing]) != size:

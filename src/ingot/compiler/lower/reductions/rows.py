@@ -31,6 +31,7 @@ from ingot.compiler.lower.reductions.row_blocks import (
     is_written_out,
     lane_count,
 )
+from ingot.compiler.lower.reductions.row_tiles import row_tiles
 from ingot.graph.dtype import bfloat16, float16, float32
 from ingot.graph.numerics.reduction_order import LANES
 from ingot.graph.roles import Gather, Reduce, View
@@ -55,11 +56,12 @@ def lower_rows(builder: GroupBuilder) -> Kernel:
     """The kernel of a group that is processed by rows."""
     domain = builder.domain
     passes = _Passes(builder)
-    across = _kind_across(builder, passes)
-    if not across and fits_registers(builder, passes):
+    tiles = row_tiles(builder)
+    across = "" if tiles else _kind_across(builder, passes)
+    if not across and not tiles and fits_registers(builder, passes):
         return _in_registers(builder, passes)
     kept = _memory_for_kept(builder, passes)
-    with _every_row(builder, across) as point:
+    with tiles.every_row(builder) if tiles else _every_row(builder, across) as point:
         row_values = _elements_of_rows(builder, point)
         _pack_rows(builder, point, is_read_once=len(passes.targets) == 1)
         for number in range(len(passes.targets)):
