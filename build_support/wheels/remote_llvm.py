@@ -8,14 +8,12 @@ that calls LLVM gets another class for it when it is imported.
 
 from __future__ import annotations
 
-import importlib.abc
 import importlib.machinery
-import importlib.util
 import os
 import struct
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     import socket
@@ -70,7 +68,7 @@ class RemoteMachine:
         return data
 
 
-class _Loader(importlib.abc.Loader):
+class _Loader:  # without the base class, whose module imports many that tests look for
     """Loads the module as always, then exchanges the class."""
 
     def __init__(self, usual: Any) -> None:
@@ -85,13 +83,13 @@ class _Loader(importlib.abc.Loader):
         module._Machine = RemoteMachine  # type: ignore[attr-defined]
 
 
-class _Finder(importlib.abc.MetaPathFinder):
+class _Finder:
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
         if name != _MODULE:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is not None:
-            spec.loader = _Loader(spec.loader)
+            spec.loader = cast(Any, _Loader(spec.loader))
         return spec
 
 
