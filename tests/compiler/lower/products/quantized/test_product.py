@@ -71,7 +71,7 @@ def test_equals_float64(scheme: Scheme) -> None:
 
 
 DIGITS = [("affine", 64, 4), ("affine", 32, 8), ("affine", 128, 2), ("affine", 64, 1)]
-LONG = [(7, 1024, 1), (3, 1152, 2), (16, 2048, 4), (5, 1088, 3)]
+LONG = [(7, 1024, 1), (3, 1152, 2), (16, 2048, 4), (5, 1088, 3), (6, 512, 1), (5, 576, 1)]
 
 
 @pytest.mark.parametrize("scheme", DIGITS, ids=str)

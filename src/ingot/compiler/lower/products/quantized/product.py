@@ -45,7 +45,12 @@ from ingot.tuning import (
     QUANTIZED_ROWS_BYTES,
     QUANTIZED_TILE_ROWS,
 )
-from ingot.tuning_products import MAX_DIGITS_BITS, MIN_DIGITS_LENGTH, MIN_ORDERED_BLOCKS
+from ingot.tuning_products import (
+    MAX_DIGITS_BITS,
+    MIN_DIGITS_LENGTH,
+    MIN_ORDERED_BLOCKS,
+    MIN_ROW_DIGITS_LENGTH,
+)
 
 __all__ = ["lower_quantized"]
 
@@ -77,9 +82,10 @@ def _digits(step: Step, scheme: Scheme, strides_of: Strides) -> int:
         return 0
     if activations() == "int8":
         return 1
-    if scheme.bits > MAX_DIGITS_BITS or x.shape[-1] < MIN_DIGITS_LENGTH:
+    if scheme.bits > MAX_DIGITS_BITS or x.shape[-1] < MIN_ROW_DIGITS_LENGTH:
         return 0
-    if size_of(step.shape[:-1]) > MAX_FACTORED_ROWS:
+    rows = size_of(step.shape[:-1])
+    if rows > MAX_FACTORED_ROWS or (rows > 1 and x.shape[-1] < MIN_DIGITS_LENGTH):
         return 0
     is_one_axis = len(merged(x.shape[:-1], strides_of[x][:-1])[0]) <= 1
     has_dots = "avx512_vnni" in processor_features()
