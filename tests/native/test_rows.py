@@ -164,11 +164,13 @@ def scattered(mode: str, base: np.ndarray, rows: np.ndarray, updates: np.ndarray
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("width", [1, 9, 64])
-def test_scatters(mode: str, dtype: str, width: int) -> None:
+@pytest.mark.parametrize("order", ["random", "sorted", "sparse"])
+def test_scatters(mode: str, dtype: str, width: int, order: str) -> None:
     rng = np.random.default_rng(3)
-    count, height = 3000, 40
+    count, height = (300, 4000) if order == "sparse" else (3000, 40)
     rows = rng.integers(0, height, count)
     rows[: count // 2] = 7  # most of them meet in one row
+    rows = rows if order == "random" else np.sort(rows)
     base, updates = elements(dtype, (height, width)), elements(dtype, (count, width), 1)
     expected = scattered(mode, base, rows, updates)
     out = np.empty_like(base)
@@ -218,10 +220,23 @@ def test_scatters_in_parts(mode: str, dtype: str) -> None:
 
 
 @pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("mode", MODES)
+def test_sorted_scatters_combine_in_order(mode: str) -> None:
+    count, width, height = MIN_NATIVE_SCATTER // 64 + 1, 64, 500
+    rng = np.random.default_rng(5)
+    updates = rng.normal(size=(count, width)).astype(np.float32)
+    base = rng.normal(size=(height, width)).astype(np.float32)
+    rows = np.sort(rng.integers(0, height, count))
+    out = np.empty_like(base)
+    _native.scatter_rows(dtype_of(base), MODES.index(mode), out, rows, updates, base)
+    np.testing.assert_array_equal(out, scattered(mode, base, rows, updates))
+
+
+@pytest.mark.usefixtures("threads")
 def test_parts_keep_the_sign_of_zero() -> None:
     table = np.full((2, 64), -0.0, np.float32)
     updates = np.full((MIN_NATIVE_SCATTER // 64, 64), -0.0, np.float32)
-    rows = np.zeros(len(updates), np.int64)
+    rows = np.arange(len(updates))[::-1] % 2  # sorted ones are not split into parts
     _native.scatter_rows(dtype_of(table), MODES.index("add"), table, rows, updates, None)
     assert np.signbit(table).all()
 

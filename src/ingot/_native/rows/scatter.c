@@ -22,54 +22,84 @@ enum {
     SAMPLED = 1024, /* indices sampled to estimate the bounds of ranges */
     MAX_RANGES = 256,
     FILLED = 512,
-    AHEAD = 24,           /* prefetch distance in updates */
-    MAX_PREFETCHED = 512, /* maximum bytes prefetched of each update */
 };
 
-/* Rows are accessed in no regular order, so the hardware prefetcher cannot predict them. */
+#define AT(n) (list == NULL ? (n) : list[n])
+
+/* Whether the rows of `count` updates never descend. */
+static bool are_sorted(const int64_t *rows, const int64_t *list, int64_t count) {
+    for (int64_t n = 1; n < count; n++)
+        if (rows[AT(n)] < rows[AT(n - 1)])
+            return false;
+    return true;
+}
+
+/* How many updates ahead rows are prefetched, as the hardware cannot predict rows that are accessed in no regular order.
+ * It can predict sorted ones that leave out few; prefetching these too makes sums slower, but not extremes, which wait
+ * longer for the previous one: then `count`. */
+static int64_t prefetch_distance(const ingot_scatter *s, const int64_t *rows, const int64_t *list, int64_t count, bool sorted) {
+    bool extreme = s->mode == SCATTER_MAXIMUM || s->mode == SCATTER_MINIMUM;
+    if (sorted && !extreme && count > 0 && rows[AT(count - 1)] - rows[AT(0)] <= count)
+        return count;
+    int64_t distance = PREFETCHED_SCATTER_BYTES / (s->width * s->itemsize);
+    return distance < 2 ? 2 : distance > MAX_SCATTER_PREFETCH ? MAX_SCATTER_PREFETCH : distance;
+}
+
 static inline void prefetch(const char *update, const char *row, int64_t nbytes) {
-    for (int64_t at = 0; at < nbytes && at < MAX_PREFETCHED; at += 64) {
+    for (int64_t at = 0; at < nbytes && at < MAX_PREFETCHED_ROW; at += 64) {
         __builtin_prefetch(update + at);
         __builtin_prefetch(row + at, 1);
     }
 }
 
-#define AT(n) (list == NULL ? (n) : list[n])
-
-#define EACH(combined)                                                                 \
-    do {                                                                               \
-        if (width == 1) {                                                              \
-            for (int64_t n = 0; n < count; n++) {                                      \
-                TYPE *to = out + rows[AT(n)];                                          \
-                TYPE old = *to, new;                                                   \
-                memcpy(&new, updates + AT(n) * stride, sizeof new);                    \
-                *to = (TYPE)(combined);                                                \
-            }                                                                          \
-            return;                                                                    \
-        }                                                                              \
-        for (int64_t n = 0; n < count; n++) {                                          \
-            if (n + AHEAD < count) {                                                   \
-                const TYPE *row = out + rows[AT(n + AHEAD)] * width;                   \
-                int64_t nbytes = width * (int64_t)sizeof(TYPE);                        \
-                prefetch(updates + AT(n + AHEAD) * stride, (const char *)row, nbytes); \
-            }                                                                          \
-            TYPE *restrict to = out + rows[AT(n)] * width;                             \
-            const char *restrict from = updates + AT(n) * stride;                      \
-            for (int64_t i = 0; i < width; i++) {                                      \
-                TYPE old = to[i], new;                                                 \
-                memcpy(&new, from + i * (int64_t)sizeof new, sizeof new);              \
-                to[i] = (TYPE)(combined);                                              \
-            }                                                                          \
-        }                                                                              \
-        return;                                                                        \
+/* Single elements of sorted rows stay in a register while the row is the same: each would otherwise wait until the last
+ * one was stored. */
+#define EACH_ELEMENT(combined)                                      \
+    do {                                                            \
+        for (int64_t n = 0; n < count;) {                           \
+            int64_t row = rows[AT(n)];                              \
+            TYPE old = out[row], new;                               \
+            do {                                                    \
+                memcpy(&new, updates + AT(n) * stride, sizeof new); \
+                old = (TYPE)(combined);                             \
+                n++;                                                \
+            } while (sorted && n < count && rows[AT(n)] == row);    \
+            out[row] = old;                                         \
+        }                                                           \
     } while (0)
 
-/* For each type: combines `count` updates in order: those whose indices are in a list, or the first ones if it is NULL.
+#define EACH_ROW(combined)                                                                                             \
+    do {                                                                                                               \
+        int64_t nbytes = width * (int64_t)sizeof(TYPE);                                                                \
+        for (int64_t n = 0; n < count; n++) {                                                                          \
+            if (n + ahead < count)                                                                                     \
+                prefetch(updates + AT(n + ahead) * stride, (const char *)(out + rows[AT(n + ahead)] * width), nbytes); \
+            TYPE *restrict to = out + rows[AT(n)] * width;                                                             \
+            const char *restrict from = updates + AT(n) * stride;                                                      \
+            for (int64_t i = 0; i < width; i++) {                                                                      \
+                TYPE old = to[i], new;                                                                                 \
+                memcpy(&new, from + i * (int64_t)sizeof new, sizeof new);                                              \
+                to[i] = (TYPE)(combined);                                                                              \
+            }                                                                                                          \
+        }                                                                                                              \
+    } while (0)
+
+#define EACH(combined)              \
+    do {                            \
+        if (width == 1)             \
+            EACH_ELEMENT(combined); \
+        else                        \
+            EACH_ROW(combined);     \
+        return;                     \
+    } while (0)
+
+/* For each type: combines `count` updates in order: those whose indices are in a list, or the first ones if it is NULL;
+ * whether their rows are sorted, and how many updates ahead are prefetched.
  * Integers wrap around, so they are added and multiplied as unsigned. */
 #define DEFINE(NAME, ELEMENT, UNSIGNED, MAXIMUM, MINIMUM)                                                           \
     FOR_EACH_MACHINE                                                                                                \
     static void NAME(ingot_scatter_mode mode, void *table, int64_t width, const int64_t *rows, const char *updates, \
-                     int64_t stride, const int64_t *list, int64_t count) {                                          \
+                     int64_t stride, const int64_t *list, int64_t count, bool sorted, int64_t ahead) {              \
         typedef ELEMENT TYPE;                                                                                       \
         TYPE *out = table;                                                                                          \
         switch (mode) {                                                                                             \
@@ -98,7 +128,7 @@ DEFINE(scatter_float, float, float, larger_float, smaller_float)
 DEFINE(scatter_double, double, double, larger_double, smaller_double)
 
 typedef void (*Combine)(ingot_scatter_mode mode, void *table, int64_t width, const int64_t *rows, const char *updates,
-                        int64_t stride, const int64_t *list, int64_t count);
+                        int64_t stride, const int64_t *list, int64_t count, bool sorted, int64_t ahead);
 
 static Combine combine_for(int dtype) {
     switch (dtype) {
@@ -130,6 +160,7 @@ typedef struct {
     const ingot_scatter *scatter;
     Combine combine;
     char *tables[MAX_SCATTER_PARTS]; /* what the updates of each part are combined into; the first is the result */
+    bool sorted;                     /* whether all rows are, so that each range of them has updates that follow one another */
     int64_t parts, ranges;
     int64_t bounds[MAX_RANGES + 1]; /* of the ranges of rows */
 } Job;
@@ -221,19 +252,55 @@ static int64_t updates_of(const int64_t *rows, int64_t begin, int64_t end, int64
     return updates_of_plain(rows, begin, end, low, high, list);
 }
 
+FOR_EACH_MACHINE
+static bool is_block_sorted(const int64_t *rows, int64_t count) {
+    bool descends = false;
+    for (int64_t i = 1; i < count; i++)
+        descends |= rows[i] < rows[i - 1];
+    return !descends;
+}
+
+/* Whether the rows of all updates never descend. Blocks, which overlap by one row, are vectorised. */
+static bool are_all_sorted(const ingot_scatter *s) {
+    for (int64_t i = 0; i < s->update_count; i += LIST - 1)
+        if (!is_block_sorted(s->rows + i, s->update_count - i < LIST ? s->update_count - i : LIST))
+            return false;
+    return true;
+}
+
+/* The first update of sorted ones whose row is at least `row`. */
+static int64_t first_update(const ingot_scatter *s, int64_t row) {
+    int64_t low = 0, high = s->update_count;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (s->rows[middle] < row)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 /* Combines the updates of one part into the rows of one range. */
 static void combine_part(const Job *job, int64_t part, int64_t low, int64_t high) {
     const ingot_scatter *s = job->scatter;
     int64_t list[LIST + 8], begin = s->update_count * part / job->parts, end = s->update_count * (part + 1) / job->parts;
     char *table = job->tables[part];
-    bool all = job->ranges == 1;
+    bool all = job->ranges == 1 || job->sorted;
+    if (job->sorted) {
+        begin = first_update(s, low);
+        end = first_update(s, high);
+    }
     for (int64_t i = begin; i < end && low < high; i += LIST) {
         int64_t count = i + LIST < end ? LIST : end - i;
         const int64_t *rows = s->rows + i;
         const char *updates = s->updates + i * s->update_stride;
         if (!all)
             count = updates_of(rows, 0, count, low, high, list);
-        job->combine(s->mode, table, s->width, rows, updates, s->update_stride, all ? NULL : list, count);
+        const int64_t *listed = all ? NULL : list;
+        bool sorted = job->sorted || are_sorted(rows, listed, count);
+        int64_t ahead = prefetch_distance(s, rows, listed, count, sorted);
+        job->combine(s->mode, table, s->width, rows, updates, s->update_stride, listed, count, sorted, ahead);
     }
 }
 
@@ -260,7 +327,8 @@ static void merge(void *context, int64_t begin, int64_t end, int thread) {
     const ingot_scatter *s = job->scatter;
     const int64_t first = 0, offset = begin * s->width * s->itemsize;
     for (int64_t part = 1; part < job->parts; part++) /* as one update of one long row */
-        job->combine(s->mode, s->out + offset, (end - begin) * s->width, &first, job->tables[part] + offset, 0, NULL, 1);
+        job->combine(s->mode, s->out + offset, (end - begin) * s->width, &first, job->tables[part] + offset, 0, NULL, 1, true,
+                     1);
 }
 
 static int by_number(const void *a, const void *b) {
@@ -306,10 +374,11 @@ static void find_bounds(Job *job, int64_t ranges) {
 /* The number of parts of the updates that are combined into tables of their own. Threads that share the updates by rows
  * each read all memory around their own, which takes as long as reading all; parts are contiguous. The order of a sum
  * of floats must not depend on the number of threads, so neither may their parts. */
-static int64_t parts_of(const ingot_scatter *s, int64_t threads) {
+static int64_t parts_of(const Job *job, int64_t threads) {
+    const ingot_scatter *s = job->scatter;
     bool is_sum = s->mode == SCATTER_ADD, is_float = s->dtype == FLOAT32 || s->dtype == FLOAT64;
     int64_t given = s->update_count * s->width, parts = given / (MIN_SCATTER_PART * s->row_count * s->width);
-    if (given < MIN_NATIVE_SCATTER || s->width < MIN_NATIVE_SCATTER_ROW || s->mode == SCATTER_ASSIGN ||
+    if (job->sorted || given < MIN_NATIVE_SCATTER || s->width < MIN_NATIVE_SCATTER_ROW || s->mode == SCATTER_ASSIGN ||
         s->mode == SCATTER_MULTIPLY)
         return 1;
     int64_t most = is_sum && is_float ? MAX_SCATTER_PARTS : threads < MAX_SCATTER_PARTS ? threads : MAX_SCATTER_PARTS;
@@ -321,7 +390,8 @@ bool ingot_scatter_rows(const ingot_scatter *s) {
     Job job = {.scatter = s, .combine = combine_for(s->dtype), .tables = {s->out}};
     int64_t threads = ingot_num_threads(), table = s->row_count * s->width;
     int64_t elements = s->update_count * s->width + (s->base == NULL ? 0 : table);
-    job.parts = parts_of(s, threads);
+    job.sorted = are_all_sorted(s);
+    job.parts = parts_of(&job, threads);
     int64_t extra = (job.parts - 1) * table * s->itemsize;
     char *others = job.parts > 1 ? ingot_allocate((size_t)extra) : NULL;
     if (job.parts > 1 && others == NULL)

@@ -2,8 +2,8 @@
  *
  * Each thread owns a range of table rows, so that no two threads write the same row: it copies its rows, scans all
  * indices and applies the updates to its own rows in order. If many updates are combined into a small table, they are
- * split into parts, each of which is combined into a table of its own, and these are combined in order. Results do not
- * depend on the number of threads. */
+ * split into parts, each of which is combined into a table of its own, and these are combined in order. Sorted rows need
+ * neither: the updates of a range follow one another. Results do not depend on the number of threads. */
 #ifndef INGOT_SCATTER_H
 #define INGOT_SCATTER_H
 
