@@ -83,10 +83,11 @@ class Codes(NamedTuple):
 
     def transposed(self) -> Codes:
         """The layout with the lanes of a transposition, if units are 128 bits of wider vectors.
-        Measured, one thread, 4 bits, 256 rows of 2048 in L2, GB/s of codes, scales and biases,
-        adjacent units in adjacent lanes and this: a row in three digits 20 and 22.5, 8 rows of int8
-        9.8 and 11.2, a row of int8 31 and 35. From memory, a row in three digits 22 and 24.5; but a
-        row of int8 26 and 24.5, where reading alone has 33, so that it is not used for one.
+        Measured, one thread, 4 bits, groups of 32 to 128, time relative to adjacent units in
+        adjacent lanes, 256 rows of 2048 in L2: a row in three digits 0.89 to 0.90, two 0.91 to
+        0.93, four 0.96 to 0.97; int8, two rows 0.86 to 0.91, four 0.92, eight 0.91. From memory:
+        a row in three digits 0.89, four 0.96, eight of int8 0.88. One row of int8 takes 0.87 in L2
+        but 1.06 to 1.09 from memory, where it is bound by reading: it is not used for that.
         """
         is_part = self.scheme.unit_words == QUARTER and self.lanes > QUARTER
         return self._replace(is_transposed=is_part)
