@@ -100,6 +100,12 @@ def test_equal_tiles_have_shorter_vectors_only_where_these_leave_fewer_columns_u
             assert is_shorter is (found < unused(columns, 2 * half, range(1, 6)))
 
 
+def test_vectors_of_equal_tiles_have_two_lanes_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(register_tile, "vector_bytes", lambda: 16)
+    assert [lanes_for(float64, columns) for columns in (1, 2, 3)] == [2, 2, 2]
+    assert [lanes_for(float32, columns) for columns in (1, 2, 3)] == [2, 2, 4]
+
+
 def test_no_tile_is_narrower_where_lengths_are_not_known_or_columns_fit() -> None:
     lanes = lanes_of(float32)
     shape = tile_shape(float32, 2 * lanes, 100)

@@ -81,9 +81,12 @@ def lanes_of(dtype: Dtype) -> int:
 def lanes_for(dtype: Dtype, columns: int) -> int:
     """Lanes of the vectors of equal tiles for so many columns: half of a register where one such
     vector suffices, or where some tiles of three or five leave fewer columns unused, on processors
-    that split the longest vectors, and so execute twice as many of these.
+    that split the longest vectors, and so execute twice as many of these. A vector has two lanes at
+    least.
     """
     lanes = lanes_of(dtype)
+    if lanes == 2:
+        return lanes
     halves = -(-columns // (lanes // 2))
     if halves == 1:
         return lanes // 2

@@ -20,6 +20,7 @@ ODD_HALVES = [
     Case((2, 12, 11, 40), (24, 1, 1, 40)),
     Case((2, 12, 11, 24), (40, 3, 3, 24), padding=1),
 ]
+SINGLE = Case((2, 8, 7, 1), (1, 1, 1, 1))  # one output, one tap and channel
 CASES = [
     Case((2, 8, 8, 4), (6, 3, 3, 4), padding=1),
     Case((1, 1, 1, 1), (1, 1, 1, 1)),
@@ -125,7 +126,9 @@ def test_gradients_equal_sums_over_taps(case: Case) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
-@pytest.mark.parametrize("case", [CASES[3], CASES[4], CASES[14], CASES[21], CASES[31]], ids=str)
+@pytest.mark.parametrize(
+    "case", [CASES[3], CASES[4], CASES[14], CASES[21], CASES[31], SINGLE], ids=str
+)
 def test_other_dtypes(case: Case, dtype: str) -> None:
     def all_three(x: mx.array, w: mx.array, c: mx.array) -> Any:
         (y,), shares = mx.vjp(convolved(case), [x, w], [c])
@@ -256,6 +259,7 @@ def test_narrower_vectors(bits: str) -> None:
     """The same tests on a processor with fewer and shorter registers."""
     cases = some(CASES, 7)[int(bits == "256") :]
     chosen = [f"{__file__}::test_equals_sums_over_taps[{case}]" for case in cases]
+    chosen.append(f"{__file__}::test_other_dtypes[{SINGLE}-float64]")  # half of 128 bits
     require_passing(chosen, INGOT_VECTOR_BITS=bits)
 
 
