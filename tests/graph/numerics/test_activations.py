@@ -24,3 +24,12 @@ def test_blocks_that_are_not_finite_are_nan() -> None:
         found = as_bytes(x)
         assert np.isnan(found[0, 32:]).all()
         np.testing.assert_allclose(found[0, :32], 1)
+
+
+def test_blocks_of_tiny_elements_are_zero() -> None:
+    x = np.ones((1, 64), np.float32)
+    x[0, 32:] = np.float32(1e-40)
+    x[0, 40] = 0
+    found = as_bytes(x)
+    np.testing.assert_allclose(found[0, :32], 1)
+    assert (found[0, 32:] == 0).all()

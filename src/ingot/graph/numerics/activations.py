@@ -6,11 +6,21 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["ACTIVATIONS", "ACTIVATION_BLOCK", "activations", "as_bytes", "choose_activations"]
+__all__ = [
+    "ACTIVATIONS",
+    "ACTIVATION_BLOCK",
+    "SMALLEST_BLOCK",
+    "activations",
+    "as_bytes",
+    "choose_activations",
+]
 
 ACTIVATIONS = ("float32", "int8")
 ACTIVATION_BLOCK = 32  # elements of a row that share a scale
-_LARGEST = 127
+# Counts as the largest element of blocks of smaller ones: 1/127 of it and its inverse are float32
+# numbers, of full precision.
+SMALLEST_BLOCK = 2.0**-118
+_LARGEST = np.float32(127)
 
 
 def activations() -> str:
@@ -29,13 +39,10 @@ def as_bytes(rows: np.ndarray) -> np.ndarray:
     / 127. A block that is not finite becomes NaN.
     """
     blocks = rows.reshape(-1, ACTIVATION_BLOCK)
-    largest = abs(blocks).max(-1, keepdims=True)
-    scale = np.where(np.isfinite(largest), largest / np.float32(_LARGEST), np.float32(np.nan))
-    inverse = np.divide(
-        np.float32(_LARGEST), largest, out=np.zeros_like(largest), where=largest > 0
-    )
+    largest = np.maximum(abs(blocks).max(-1, keepdims=True), np.float32(SMALLEST_BLOCK))
+    scale = np.where(np.isfinite(largest), largest / _LARGEST, np.float32(np.nan))
     with np.errstate(invalid="ignore"):
-        found: np.ndarray = np.rint(blocks * inverse) * scale
+        found: np.ndarray = np.rint(blocks * (_LARGEST / largest)) * scale
     return found.reshape(rows.shape)
 
 

@@ -141,6 +141,27 @@ def test_blocks_that_are_not_finite(special: float) -> None:
     assert np.isnan(found[1]).all()
 
 
+@pytest.mark.parametrize("largest", [1e-30, 1e-36, 1e-38, 1e-44])
+def test_blocks_of_tiny_elements_are_finite(largest: float) -> None:
+    """Also those whose inverse is not a float32 number, as the exponentials of SiLU leave them."""
+    scheme = ("affine", 64, 4)
+    parts = exact.matrix(scheme, 6, 256)
+    x = exact.rows_of(3, 256)
+    x[1, 64:96] *= largest
+    x[2] = 0
+    x[2, ::3] = largest
+    wanted = exact.expected(in_blocks(x), parts, scheme)
+
+    def product(*operands: mx.array) -> mx.array:
+        return mx.quantized_matmul(*operands, **exact.options(scheme))
+
+    # NumPy computes the shapeless one
+    for run in (product, mx.compile(product), mx.compile(product, shapeless=True)):
+        found = np.array(run(mx.array(x), *parts))
+        np.testing.assert_allclose(found[:2], wanted[:2], atol=1e-3)
+        np.testing.assert_allclose(found[2], wanted[2], rtol=1e-3, atol=1e-35)
+
+
 def test_the_setting_belongs_to_the_key_of_a_call() -> None:
     scheme = ("affine", 64, 4)
     parts, x = exact.matrix(scheme, 6, 256), mx.array(exact.rows_of(1, 256))

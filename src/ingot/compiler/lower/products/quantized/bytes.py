@@ -24,7 +24,7 @@ from ingot.compiler.forms.nest.data import Buffer, Constant, Value
 from ingot.compiler.lower.products.quantized.codes import QUARTER, WORD, Codes, Scheme
 from ingot.compiler.lower.products.quantized.tile import Chunk, QuantizedTile, Sums
 from ingot.graph.dtype import float32, int32, uint32
-from ingot.graph.numerics.activations import ACTIVATION_BLOCK
+from ingot.graph.numerics.activations import ACTIVATION_BLOCK, SMALLEST_BLOCK
 from ingot.graph.shape import contiguous, size_of
 
 __all__ = ["FLOAT_DIGITS", "Bytes", "BytesTile", "in_blocks", "quantise_row"]
@@ -35,7 +35,8 @@ _BLOCK_WORDS = ACTIVATION_BLOCK // 4
 # The largest element of a block, in steps, by its number of digits, which are from -128 to 127:
 # with three, rounding may add a step.
 _LARGEST = {1: 127.0, FLOAT_DIGITS: 127.0 * (1 + 256 + 256**2) - 128}
-_SMALLEST_BLOCK = 2.0**-100  # its largest element as 1: steps below are not float32 numbers
+# What counts as the largest element of blocks of smaller ones: steps below are not float32 numbers.
+_SMALLEST = {1: SMALLEST_BLOCK, FLOAT_DIGITS: 2.0**-100}
 
 
 def in_blocks(scheme: Scheme) -> Scheme | None:
@@ -153,14 +154,11 @@ def _scaled(builder: NestBuilder, values: Value, digits: int) -> tuple[Value, Va
     """The scale of a block, and its elements as int32 multiples of that scale."""
     k, zero, steps = builder.words, Constant(float32, 0.0), _LARGEST[digits]
     largest = builder.fold_lanes(k.absolute(values), k.maximum)
-    if digits > 1:
-        largest = k.maximum(largest, Constant(float32, _SMALLEST_BLOCK))
+    largest = k.maximum(largest, Constant(float32, _SMALLEST[digits]))
     # infinities and NaN make the scale NaN
     finite = k.fused_multiply_add(largest, zero, largest)
     scale = k.multiply(finite, Constant(float32, 1 / steps))
     inverse = k.divide(Constant(float32, steps), largest)
-    if digits == 1:
-        inverse = k.select(k.equal(largest, zero), zero, inverse)
     whole = k.round(k.multiply(values, builder.splat(inverse, values.lanes)))
     return scale, k.cast(whole, int32)
 
