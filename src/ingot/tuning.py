@@ -252,6 +252,10 @@ MIN_COLUMN_TILES = 8
 # us, but LLVM 150 ms longer. The same holds for sums of half types (1023 x 4097 of float16: 183
 # instead of 256 us). Maxima, whose code is short, always do: 82 instead of 99 us. max_columns.
 MIN_SPLIT_COLUMN_ELEMENTS = 1 << 19
+# The same for all reductions where masked stores are slow. On one thread of a Zen 3, masked and
+# split: sums of 1023 x 4097 1.64 and 0.83 ms, 300 x 301 26 and 12 us, but LLVM takes 60 ms longer;
+# 100 x 101 2.7 and 2.4 us. odd_sum_columns_1023x4097.
+MIN_SPLIT_SLOW_STORES = 1 << 16
 # Bytes of all lanes of columns whose rows are adjacent in memory up to which rows are added as
 # runs, however few columns they have, and runs per iteration, which are as many streams of reads.
 # On one thread, before and after: sums of 20,000 x 7 42 and 7.6 us, of 65,536 x 33 196 and 110, of

@@ -20,6 +20,7 @@ CACHED = (
     processor.vector_registers,
     processor.datapath_bytes,
     processor.gathers_slowly,
+    processor.stores_masked_slowly,
 )
 
 
@@ -34,14 +35,14 @@ def _forgotten() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("text", "width", "registers", "datapath", "gathers_slowly"),
+    ("text", "width", "registers", "datapath", "gathers_slowly", "stores_masked_slowly"),
     [
-        (ZEN_3, 32, 16, 32, True),
-        (ZEN_4, 64, 32, 32, True),
-        (ZEN_5, 64, 32, 64, True),
-        (XEON, 64, 32, 64, False),
-        (GRAVITON, 16, 32, 16, False),
-        ("", 16, 16, 16, False),
+        (ZEN_3, 32, 16, 32, True, True),
+        (ZEN_4, 64, 32, 32, True, False),
+        (ZEN_5, 64, 32, 64, True, False),
+        (XEON, 64, 32, 64, False, False),
+        (GRAVITON, 16, 32, 16, False, True),
+        ("", 16, 16, 16, False, True),
     ],
 )
 def test_processors(
@@ -50,6 +51,7 @@ def test_processors(
     registers: int,
     datapath: int,
     gathers_slowly: bool,
+    stores_masked_slowly: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("INGOT_VECTOR_BITS", raising=False)
@@ -60,6 +62,7 @@ def test_processors(
     assert processor.vector_registers() == registers
     assert processor.datapath_bytes() == datapath
     assert processor.gathers_slowly() == gathers_slowly
+    assert processor.stores_masked_slowly() == stores_masked_slowly
 
 
 def test_the_width_has_a_cap(monkeypatch: pytest.MonkeyPatch) -> None:

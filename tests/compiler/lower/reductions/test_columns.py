@@ -49,6 +49,20 @@ def test_columns_that_fill_no_vector_are_masked() -> None:
     assert "masked" not in text
 
 
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_large_sums_mask_only_their_last_columns_where_masked_stores_are_slow(
+    monkeypatch: pytest.MonkeyPatch, is_slow: bool
+) -> None:
+    module = "ingot.compiler.lower.reductions.tile_width"
+    monkeypatch.setattr(f"{module}.stores_masked_slowly", lambda: is_slow)
+    x = numbers(1031, 531)
+    text, *_ = texts_of(lambda x: x.sum(axis=0), x)
+    assert ("0..531 masked" in text) is not is_slow
+    assert ("528..531 masked" in text) is is_slow
+    found = np.array(mx.compile(lambda x: x.sum(axis=0))(x))
+    np.testing.assert_allclose(found, np.array(x, np.float64).sum(0), rtol=1e-5, atol=1e-4)
+
+
 def test_only_the_last_columns_of_maxima_are_masked() -> None:
     (text,) = texts_of(lambda x: x.max(axis=0), numbers(40, 83))
     assert "0..80 vector" in text

@@ -18,13 +18,12 @@ from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.group import GroupBuilder, Known, Point
 from ingot.compiler.lower.reductions.accumulator import Accumulator
 from ingot.compiler.lower.reductions.row_blocks import is_provably_zero, lane_count
-from ingot.compiler.lower.reductions.tile_width import VECTOR, tile_width
+from ingot.compiler.lower.reductions.tile_width import VECTOR, min_split_elements, tile_width
 from ingot.graph.numerics.reduction_order import BLOCK, LANES, PART
 from ingot.tuning import (
     LANES_PER_LOOP,
     MAX_LANES_BYTES,
     MAX_UNROLLED_COLUMN_STEPS,
-    MIN_SPLIT_COLUMN_ELEMENTS,
     ROWS_PER_LOOP,
 )
 
@@ -157,8 +156,8 @@ class Columns:
             return None
         reads = self.builder.reads
         # halves are smaller than what is computed with, which takes two masks
-        has_halves = any(x.dtype.size < MASKED_BYTES for x in reads)
-        is_large = size >= MIN_SPLIT_COLUMN_ELEMENTS and (bool(self.maps) or has_halves)
+        is_slow = bool(self.maps) or any(x.dtype.size < MASKED_BYTES for x in reads)
+        is_large = size >= min_split_elements(is_slow)
         # a mask would make gathers of loads of elements that are not adjacent along columns
         gathers = any(abs(x.strides[self.last]) not in (0, x.dtype.size) for x in reads)
         is_cheap = not self.maps and (self.apart == 1 or gathers)

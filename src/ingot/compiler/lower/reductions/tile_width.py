@@ -1,11 +1,22 @@
-"""How wide the tiles of a reduction along columns are."""
+"""How wide the tiles of a reduction along columns are, and whether their last columns, which fill
+no vector, have a loop of their own.
+"""
 
 from __future__ import annotations
 
-from ingot.compiler.forms.size import Number, hint_of, is_symbolic
-from ingot.tuning import MAX_TILE_COLUMNS, MIN_COLUMN_TILES, MIN_TILE_COLUMNS
+import math
 
-__all__ = ["VECTOR", "tile_width"]
+from ingot.compiler.forms.size import Number, hint_of, is_symbolic
+from ingot.runtime.processor import stores_masked_slowly
+from ingot.tuning import (
+    MAX_TILE_COLUMNS,
+    MIN_COLUMN_TILES,
+    MIN_SPLIT_COLUMN_ELEMENTS,
+    MIN_SPLIT_SLOW_STORES,
+    MIN_TILE_COLUMNS,
+)
+
+__all__ = ["VECTOR", "min_split_elements", "tile_width"]
 
 VECTOR = 16  # elements
 
@@ -22,3 +33,12 @@ def tile_width(columns: Number, others: Number) -> int:
     tiles = max(1, min(wanted, columns // MIN_TILE_COLUMNS), -(-columns // MAX_TILE_COLUMNS))
     shared = -(-columns // tiles)
     return min(columns, -(-shared // VECTOR) * VECTOR)
+
+
+def min_split_elements(is_slow: bool) -> float:
+    """The number of elements from which on the last columns have a loop of their own, given whether
+    masks take long with what is computed. The processor's stores may be slow under any.
+    """
+    if stores_masked_slowly():
+        return MIN_SPLIT_SLOW_STORES
+    return MIN_SPLIT_COLUMN_ELEMENTS if is_slow else math.inf
