@@ -9,6 +9,13 @@
 # float32, 0.83 of bfloat16, with gelu 1.00 and 0.89. training_block.
 MIN_INTERLEAVED_LINES = 28
 MIN_INTERLEAVED_LENGTH = 1 << 14
+# Constants in a loop body above which two vectors are computed at a time, and four otherwise. With
+# the 16 registers of AVX2, too. Measured on one thread of a Zen 3, 64 x 1024, in us, one, two, four
+# and eight vectors at a time: gelu of float32 58, 51, 48 and 49, silu 50, 43, 38, 40, softplus 183,
+# 119, 124, 138, sin, with more constants, 106, 92, 110, 113; float16 gelu 99, 89, 92, 77, silu 70,
+# 58, 50, 45, mish 343, 239, 178, 208; bfloat16 gelu 98, 83, 72, 55; float64 silu 147, 121, 96, 107,
+# sin 435, 318, 442, 506. odd_gelu_1023x4097.
+MAX_LONG_CONSTANTS = 16
 
 # Iterations of a parallel loop below which it has vectors of four lanes, and none below four: LLVM
 # generates the same loops for the remainder of wide vectors. Measured, 1 to 7 elements of five

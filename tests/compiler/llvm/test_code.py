@@ -12,7 +12,6 @@ import pytest
 import ingot.core as mx
 from ingot.compiler.llvm.code import Code, Register, literal, literal_value
 from ingot.compiler.machine.jit import assembly
-from ingot.runtime.processor import vector_registers
 
 
 def machine_code(function: Any, *arrays: mx.array) -> str:
@@ -81,7 +80,6 @@ def hinted(
     return " ".join(code.metadata)
 
 
-@pytest.mark.skipif(vector_registers() < 32, reason="two chains do not fit the registers")
 def test_long_bodies_are_interleaved() -> None:
     assert '"llvm.loop.interleave.count", i32 4' in hinted(60, 5, 4)
     assert '"llvm.loop.interleave.count", i32 2' in hinted(60, 30, 4)
@@ -92,7 +90,6 @@ def test_long_bodies_are_interleaved() -> None:
     assert "interleave" not in hinted(5, 5, 4)
 
 
-@pytest.mark.skipif(vector_registers() < 32, reason="two chains do not fit the registers")
 def test_no_more_vectors_at_a_time_than_a_loop_fills() -> None:
     """LLVM would never enter the vectorised loop."""
     assert '"llvm.loop.interleave.count", i32 2' in hinted(60, 5, 2, length=64)
@@ -100,7 +97,6 @@ def test_no_more_vectors_at_a_time_than_a_loop_fills() -> None:
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="reads the assembly of x86")
-@pytest.mark.skipif(vector_registers() < 32, reason="two chains do not fit the registers")
 def test_sums_of_normal_numbers_are_vectorised() -> None:
     text = machine_code(lambda key: mx.random.normal((4096,), key=key).sum(), mx.random.key(1))
     assert "fmadd" in text
@@ -125,7 +121,6 @@ def test_few_iterations_fill_no_wide_vectors() -> None:
     assert "vectorize" not in " ".join(code.metadata), "the loop inside may be long"
 
 
-@pytest.mark.skipif(vector_registers() < 32, reason="two chains do not fit the registers")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_roundings_one_after_the_other_are_interleaved_more(dtype: str) -> None:
     def polynomial(x: mx.array) -> mx.array:

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from ingot.runtime.processor import vector_registers
-from ingot.tuning_vectors import MIN_INTERLEAVED_LINES, MIN_LONG_ROUNDINGS
+from ingot.tuning_vectors import MAX_LONG_CONSTANTS, MIN_INTERLEAVED_LINES, MIN_LONG_ROUNDINGS
 
 __all__ = [
     "NO_UNROLLING",
@@ -36,7 +35,6 @@ _SHORT_LOOPS = range(9, 65)
 
 
 SHORT_VECTOR = 4  # lanes of LLVM's loop for the remainder of wide vectors
-MANY_REGISTERS = 32  # enough for the constants of a function and two of its chains or more
 
 ALONE = range(1, 2)  # one vector at a time
 
@@ -78,14 +76,15 @@ def _folded(operation: str, a: Register, b: Register) -> Register | None:
 def _interleaved(body: Sequence[str], counts: range) -> tuple[str, ...]:
     """The hint to compute several vectors at a time, instruction by instruction, if the body of a
     loop is one long chain of instructions: the processor overlaps too few of those that come one
-    after the other. Constants and chains share the registers. LLVM interleaves short bodies by
-    itself. There is no hint if fewer than the first of `counts` would be.
+    after the other. That holds for few registers, too: units that have nothing else to do load
+    constants again. LLVM interleaves short bodies by itself. There is no hint if fewer than the
+    first of `counts` would be.
     """
     most = counts[-1] if counts else 1
-    if most < 2 or len(body) < MIN_INTERLEAVED_LINES or vector_registers() < MANY_REGISTERS:
+    if most < 2 or len(body) < MIN_INTERLEAVED_LINES:
         return ()
     constants = {bits for line in body for bits in _FLOAT_BITS.findall(line)}
-    if len(constants) > MANY_REGISTERS // 2:
+    if len(constants) > MAX_LONG_CONSTANTS:
         count = 2
     else:
         roundings = sum(line.endswith(_ENDS_OF_ROUNDINGS) for line in body)
