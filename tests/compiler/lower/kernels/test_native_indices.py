@@ -189,6 +189,29 @@ def test_scatters_of_all_dtypes(dtype: Dtype) -> None:
     compared(lambda x, i, u: x.T.at[:, i].maximum(u.T), x, rows, updates)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_extremes_of_special_numbers(dtype: str) -> None:
+    """Of all pairs, in rows that are processed as vectors: NaN propagates, and -0 is less than +0,
+    as in IEEE 754's maximum and minimum.
+    """
+    special = np.array(
+        [-np.inf, -1.5, -(2.0**-90), -0.0, 0.0, 2.0**-90, 1.5, np.inf, np.nan, -np.nan]
+    )
+    ranks = np.arange(special.size)
+    (a, b), (i, j) = np.meshgrid(special, special), np.meshgrid(ranks, ranks)
+    table, updates = (mx.array(x.ravel()[None]).astype(getattr(mx, dtype)) for x in (a, b))
+    for mode, chosen in (("maximum", np.maximum(i, j)), ("minimum", np.minimum(i, j))):
+        expected = np.where(np.isnan(a) | np.isnan(b), np.nan, special[chosen])
+        expected = expected.ravel().astype(dtype)
+        found = np.array(getattr(table.at[mx.array([0])], mode)(updates))[0]
+        scanned = mx.cummax if mode == "maximum" else mx.cummin
+        together = mx.concatenate([table, updates])
+        for each in (found, np.array(scanned(together.T, axis=1))[:, -1]):
+            np.testing.assert_array_equal(each, expected)
+            signs = np.signbit(each) == np.signbit(expected)
+            assert np.all(signs | np.isnan(expected))
+
+
 def test_scatters_do_not_depend_on_the_number_of_threads() -> None:
     rows = mx.array(RANDOM.integers(0, 500, 20_000))
     updates = mx.array(RANDOM.standard_normal((20_000, 64)).astype(np.float32))
