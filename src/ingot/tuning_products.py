@@ -102,6 +102,10 @@ MIN_DOT_TASK_COLUMNS = 8
 # and for two: sums of 576 18.8 and 20.2, 1536 20.4 and 20.6, 1024 23.7 and 22.2, 2048 22.4 and
 # 20.2, 4096 25.1 and 22.2. quantized_row_int8, decoding_billion_int8.
 MIN_ORDERED_BLOCKS = 32
+# Lanes up to which words of codes are transposed within 128 bits for one row of int8, too.
+# Measured, one thread of a Zen 3, 4 bits, in microseconds not transposed and transposed: (2048,
+# 512) in L2 45 and 27, (2048, 2048) from memory 181 and 176. quantized_row_int8.
+MAX_TRANSPOSED_LANES = 8
 # The shortest rows of float32 that are multiplied by codes in three bytes each instead of as
 # float32, up to MAX_FACTORED_ROWS of them. Measured, one thread, 4 bits, codes times rows per
 # nanosecond as float32 and in bytes: 1 row of 576 25 and 27, of 1536 27 and 35, of 2048 29 and 40,
@@ -117,6 +121,13 @@ MIN_DIGITS_LENGTH = 1024
 # and 5.2e-7. decoding.
 MIN_ROW_DIGITS_LENGTH = 512
 MAX_DIGITS_BITS = 4
+# The same for up to MAX_FACTORED_ROWS rows where products are summed in pairs of bytes. Measured,
+# one thread of a Zen 3, 4 bits, microseconds as float32 and in bytes, in L2, 576 columns: 1 row of
+# 512 17.3 and 18.6, of 768 24.3 and 25.3, of 1024 31.7 and 31.1, of 1536 44.7 and 41.5; 2 rows of
+# 1536 70 and 68, 4 rows 110 and 117; (2048, 512), 4 rows 202 and 137. From memory: 1 row (1536,
+# 576) 53 and 47, (576, 1536) 60 and 65, (2048, 2048) 256 and 192, 2 rows of that 339 and 292, 4
+# rows 843 and 526. quantized_row, decoding_billion.
+MIN_PAIRED_DIGITS_LENGTH = 1536
 # Rows of results up to which bfloat16 is converted as it is read (MAX_CONVERTED_ROWS) on processors
 # with pairwise bfloat16 dot products, for which pairs must be packed first. Measured with 1024 x
 # 1024, time of packed pairs relative to strips: 1.05 for 6 rows, 0.7 for 8, 0.64 for 16.

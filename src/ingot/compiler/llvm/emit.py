@@ -124,6 +124,12 @@ class LLVMKernel(Conversions):
     def dot_bytes(self, total: Element, a: Element, b: Element) -> Element:
         return Element(dots.bytes(self.code, total.register, a.register, b.register), int32)
 
+    def dot_pairs(self, total: Element, a: Element, b: Element) -> Element:
+        return Element(dots.pairs(self.code, total.register, a.register, b.register), uint32)
+
+    def add_pairs(self, total: Element, pairs: Element) -> Element:
+        return Element(dots.add_pairs(self.code, total.register, pairs.register), int32)
+
     def _safe_divisor(self, a: Element, b: Element) -> Register:
         """b, or 1 where dividing by b could trap: b is 0, or -1 and a the lowest integer."""
         code = self.code

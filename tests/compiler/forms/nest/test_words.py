@@ -37,6 +37,8 @@ def test_every_word_of_the_vocabulary_is_a_word_of_nests() -> None:
         ("select", 3),
         ("fused_multiply_add", 3),
         ("dot_bytes", 3),
+        ("dot_pairs", 3),
+        ("add_pairs", 2),
         ("lookup", 1),
         ("rank", 1),
         ("from_rank", 1),
@@ -54,6 +56,8 @@ def test_dtypes_of_results() -> None:
     assert result_dtype("select", (Constant(bool_, 0), Z, Z)) is complex64
     assert result_dtype("cast", (X,), int64) is int64
     assert result_dtype("bits", (X,)) is uint32
+    assert result_dtype("dot_pairs", (X, X, X)) is uint32
+    assert result_dtype("add_pairs", (N, X)) is int32
     assert result_dtype("complex", (X, X)) is complex64
     assert result_dtype("rank", (Constant(float16, 0),), "largest") is uint16
     assert result_dtype("from_rank", (Constant(uint16, 0),), (float16, "largest")) is float16
@@ -62,6 +66,7 @@ def test_dtypes_of_results() -> None:
 def test_dtypes_of_operands() -> None:
     assert operand_dtypes("select", (X, N, N)) == [bool_, int32, int32]
     assert operand_dtypes("dot_bytes", (N, X, X)) == [int32, uint32, uint32]
+    assert operand_dtypes("add_pairs", (N, X)) == [int32, uint32]
     assert operand_dtypes("add", (X, N)) == [float32, float32]
 
 

@@ -394,6 +394,21 @@ def _dot_bytes(total: Any, a: Any, b: Any) -> Any:
     return total + (left * right).sum(-1, dtype=np.int32).reshape(np.shape(total))
 
 
+def _dot_pairs(total: Any, a: Any, b: Any) -> Any:
+    """Adds the products of two bytes, unsigned by signed, to each half of each uint32."""
+    left = np.asarray(a).reshape(-1, 1).view(np.uint8).astype(np.int16)
+    right = np.asarray(b).reshape(-1, 1).view(np.int8).astype(np.int16)
+    sums = (left * right).reshape(-1, 2, 2).sum(-1, dtype=np.int16)
+    sums += np.asarray(total).reshape(-1, 1).view(np.int16)
+    return sums.view(np.uint32).reshape(np.shape(total))
+
+
+def _add_pairs(total: Any, pairs: Any) -> Any:
+    """Adds both halves of each uint32, as int16, to a sum."""
+    halves = np.asarray(pairs).reshape(-1, 1).view(np.int16)
+    return total + halves.sum(-1, dtype=np.int32).reshape(np.shape(total))
+
+
 def _largest(a: Any, b: Any) -> Any:
     # of two zeros, the sum is -0 only if both are
     return np.where(np.equal(a, b) & np.equal(a, 0), np.add(a, b), np.maximum(a, b))
@@ -428,6 +443,8 @@ _WORDS = _Words(
         "select": np.where,
         "dot_bfloat16": _dot_bfloat16,
         "dot_bytes": _dot_bytes,
+        "dot_pairs": _dot_pairs,
+        "add_pairs": _add_pairs,
         "bits": lambda x: np.float32(x).view(np.uint32),
         "from_bits": lambda x: np.uint32(x).view(np.float32),
         "complex": lambda real, imag: np.complex64(complex(real, imag)),

@@ -53,11 +53,12 @@ _OTHERS = ("absolute", "select", "cast", "rotate_left")  # differ in dtypes or p
 ALIKE = tuple(word for word in kernel.WORDS if word not in (*DTYPES, *_OTHERS, "constant", "dtype"))
 # Dot products of packed numbers, added lane by lane to the first operand: `dot_bfloat16` of two
 # bfloat16 per uint32, `dot_bytes` of four bytes per uint32, which are unsigned in the second
-# operand and signed in the third.
-DOTS = {"dot_bfloat16": float32, "dot_bytes": int32}
+# operand and signed in the third. `dot_pairs` adds those of two bytes to each half of a uint32;
+# neither they nor the sums may exceed an int16. `add_pairs` adds both halves to an int32.
+DOTS = {"dot_bfloat16": float32, "dot_bytes": int32, "dot_pairs": uint32}
 # `from_bits` reinterprets a uint32 as a float32. `lookup` indexes a table of sixteen float32, its
 # parameter, with the lowest four bits of a uint32.
-OWN = {**DOTS, "from_bits": float32}
+OWN = {**DOTS, "add_pairs": int32, "from_bits": float32}
 # `rank` maps floating-point numbers to unsigned integers in the same order, with -0 below +0. NaNs
 # of both signs are above all numbers if its parameter is "largest", and below if "smallest", so
 # that the largest or smallest rank is that of a NaN if there is one. `from_rank` is its inverse,
@@ -70,7 +71,7 @@ WORDS = (*ALIKE, *DTYPES, *_OTHERS, *OWN, *CASTS[1:], "lookup", "rank", "from_ra
 # Numbers of operands: those of the vocabulary's methods, less parameters that are not values.
 _ARITIES = {word: getattr(kernel.Kernel, word).__code__.co_argcount - 1 for word in kernel.WORDS}
 _ARITIES |= {**dict.fromkeys(CASTS, 1), "rotate_left": 1, "rounded": 1, **dict.fromkeys(DOTS, 3)}
-_ARITIES |= {"from_bits": 1, "lookup": 1, "rank": 1, "from_rank": 1}
+_ARITIES |= {"add_pairs": 2, "from_bits": 1, "lookup": 1, "rank": 1, "from_rank": 1}
 
 
 # Words that become one or a few instructions. Others are functions of dozens of instructions.
@@ -138,6 +139,8 @@ def operand_dtypes(word: str, operands: Sequence[Value]) -> list[Dtype]:
         return [bool_, operands[1].dtype, operands[1].dtype]
     if word in DOTS:
         return [DOTS[word], uint32, uint32]
+    if word == "add_pairs":
+        return [int32, uint32]
     if word in ("from_bits", "lookup"):
         return [uint32]
     return [operands[0].dtype] * len(operands)

@@ -90,6 +90,22 @@ def test_each_block_has_its_own_lane(group: int, activations: str) -> None:
             np.testing.assert_allclose(np.array(y), wanted[some], rtol=0, atol=0.05)
 
 
+@pytest.mark.parametrize("bits", [1, 2, 4])
+@pytest.mark.parametrize("digit", [-128, 127])
+def test_largest_codes_times_extreme_digits(bits: int, digit: int) -> None:
+    """Sums of pairs of bytes that just fit 16 bits."""
+    mx.set_quantized_activations("float32")
+    for length in (1536, 1600):
+        words = np.full((3, length * bits // 32), 0xFFFFFFFF, np.uint32)
+        scales = np.float32([1, 2, 3])[:, None].repeat(length // 64, 1)
+        parts = [mx.array(part) for part in (words, scales, 0 * scales)]
+        x = np.full((1, length), digit * (1 + 256), np.float32)
+        x[:, ::32] = 127 * (1 + 256 + 65536) - 128  # the largest, which makes 1 the step
+        y = mx.quantized_matmul(mx.array(x), *parts, group_size=64, bits=bits)
+        wanted = x.astype(np.float64).sum() * (2**bits - 1) * np.arange(1, 4)
+        np.testing.assert_allclose(np.array(y)[0], wanted, rtol=1e-6)
+
+
 def test_lanes_of_a_transposition() -> None:
     for bits, lanes in [(4, 16), (4, 8)]:
         codes = Codes(Scheme("affine", 64, bits, words=bits), lanes).transposed()

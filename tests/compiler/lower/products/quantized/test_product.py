@@ -71,14 +71,19 @@ def test_equals_float64(scheme: Scheme) -> None:
 
 
 DIGITS = [("affine", 64, 4), ("affine", 32, 8), ("affine", 128, 2), ("affine", 64, 1)]
-LONG = [(7, 1024, 1), (3, 1152, 2), (16, 2048, 4), (5, 1088, 3), (6, 512, 1), (5, 576, 1)]
+LONG = [
+    *[(7, 1024, 1), (3, 1152, 2), (16, 2048, 4), (5, 1088, 3), (6, 512, 1), (5, 576, 1)],
+    *[(7, 1536, 1), (3, 1664, 2), (5, 1600, 3), (6, 2112, 1)],
+]
 
 
 @pytest.mark.parametrize("scheme", DIGITS, ids=str)
 def test_long_rows_are_multiplied_in_digits_where_bytes_can_be(scheme: Scheme) -> None:
-    are_bytes = "avx512_vnni" in processor_features() and scheme[2] <= 4
+    has_dots = "avx512_vnni" in processor_features()
     for columns, length, rows in LONG:
         length = -(-length // scheme[1]) * scheme[1]
+        in_pairs = "ssse3" in processor_features() and length >= 1536
+        are_bytes = scheme[2] <= 4 and (has_dots or in_pairs)
         parts, x = matrix(scheme, columns, length), rows_of(rows, length)
         x[:, ::7] *= 100
         x[0, 32:64] = 0

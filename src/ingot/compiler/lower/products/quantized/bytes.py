@@ -26,6 +26,7 @@ from ingot.compiler.lower.products.quantized.tile import Chunk, QuantizedTile, S
 from ingot.graph.dtype import float32, int32, uint32
 from ingot.graph.numerics.activations import ACTIVATION_BLOCK, SMALLEST_BLOCK
 from ingot.graph.shape import contiguous, size_of
+from ingot.runtime.processor import processor_features
 
 __all__ = ["FLOAT_DIGITS", "Bytes", "BytesTile", "in_blocks", "quantise_row"]
 
@@ -46,6 +47,16 @@ def in_blocks(scheme: Scheme) -> Scheme | None:
     if scheme.mode != "affine" or _BYTE % scheme.bits != 0:
         return None
     return scheme._replace(words=ACTIVATION_BLOCK * scheme.bits // WORD)
+
+
+def has_pairs(bits: int) -> bool:
+    """Whether products of codes are summed in pairs of bytes: processors that have no instruction
+    for four bytes have one for two, whose sums for a block are at most 32 / 2 * 128 times the
+    largest code.
+    """
+    features = processor_features()
+    is_in_range = ACTIVATION_BLOCK // 2 << _BYTE - 1 + bits <= 1 << 15
+    return is_in_range and "ssse3" in features and "avx512_vnni" not in features
 
 
 class Bytes:
@@ -204,20 +215,9 @@ class BytesTile(QuantizedTile):
 
     def _bytes_chunk(self, chunk: Chunk, sums: Sums) -> Sums:
         """Adds the products of a chunk to sums."""
-        k, lanes = self.builder.words, chunk.unpacker.lanes
-        zero = repeated(int32, 0, lanes)
-        sums_of_digits: list[Sums] = [
-            [[zero] * len(chunk.rows) for _ in self.columns] for _ in range(self.digits)
-        ]
-        packed = self.words(chunk.unpacker, chunk.number, chunk.limit)
-        for vector in range(_BLOCK_WORDS):
-            word, shift = divmod(vector, self.shifts)
-            codes = [self._code(words[word], shift) for words in packed]
-            for digit, totals in enumerate(sums_of_digits):
-                factors = self._bundles(self.bytes, chunk, digit * _BLOCK_WORDS + vector)
-                for column, code in enumerate(codes):
-                    for row, factor in enumerate(factors):
-                        totals[column][row] = k.dot_bytes(totals[column][row], code, factor)
+        k = self.builder.words
+        sum_digits = self._sums_in_pairs if has_pairs(self.scheme.bits) else self._sums_of_bytes
+        sums_of_digits = sum_digits(chunk)
         row_scales, row_sums = (self._bundles(self.ordered, chunk, part) for part in (0, 1))
         found: Sums = []
         for column, ((scale, bias), before) in enumerate(zip(chunk.scales, sums, strict=True)):
@@ -228,6 +228,45 @@ class BytesTile(QuantizedTile):
                 value = k.fused_multiply_add(total, both, before[row])
                 column_sums.append(k.fused_multiply_add(bias, row_sums[row], value))
             found.append(column_sums)
+        return found
+
+    def _sums_of_bytes(self, chunk: Chunk) -> list[Sums]:
+        """The sums of products of each digit and block, by instructions for four bytes."""
+        k, zero = self.builder.words, repeated(int32, 0, chunk.unpacker.lanes)
+        found: list[Sums] = [
+            [[zero] * len(chunk.rows) for _ in self.columns] for _ in range(self.digits)
+        ]
+        packed = self.words(chunk.unpacker, chunk.number, chunk.limit)
+        for vector in range(_BLOCK_WORDS):
+            word, shift = divmod(vector, self.shifts)
+            codes = [self._code(words[word], shift) for words in packed]
+            for digit, totals in enumerate(found):
+                factors = self._bundles(self.bytes, chunk, digit * _BLOCK_WORDS + vector)
+                for column, code in enumerate(codes):
+                    for row, factor in enumerate(factors):
+                        totals[column][row] = k.dot_bytes(totals[column][row], code, factor)
+        return found
+
+    def _sums_in_pairs(self, chunk: Chunk) -> list[Sums]:
+        """The same by instructions for two bytes, whose sums stay within 16 bits for a block. One
+        sum after the other, so that few registers hold all codes of a column.
+        """
+        k, zero = self.builder.words, repeated(int32, 0, chunk.unpacker.lanes)
+        found: list[Sums] = [[] for _ in range(self.digits)]
+        for words in self.words(chunk.unpacker, chunk.number, chunk.limit):
+            codes = [
+                self._code(words[vector // self.shifts], vector % self.shifts)
+                for vector in range(_BLOCK_WORDS)
+            ]
+            for digit, totals in enumerate(found):
+                pairs: list[Value] = [repeated(uint32, 0, zero.lanes)] * len(chunk.rows)
+                for vector, code in enumerate(codes):
+                    factors = self._bundles(self.bytes, chunk, digit * _BLOCK_WORDS + vector)
+                    pairs = [
+                        k.dot_pairs(pair, code, factor)
+                        for pair, factor in zip(pairs, factors, strict=True)
+                    ]
+                totals.append([k.add_pairs(zero, pair) for pair in pairs])
         return found
 
     def _joined(self, digits: list[Value]) -> Value:

@@ -11,13 +11,14 @@ depend on the number of threads: lanes along a row of the matrix, which are then
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from operator import index
 
 from ingot.compiler.forms.affine import Affine, Extent, affine
 from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Buffer, Constant, Value
 from ingot.compiler.forms.nests import Kernel
-from ingot.compiler.forms.size import is_symbolic
+from ingot.compiler.forms.size import Number, is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Lowered, kernel_of
 from ingot.compiler.lower.products.numbers import Numbers, code_key
@@ -26,6 +27,7 @@ from ingot.compiler.lower.products.quantized.bytes import (
     FLOAT_DIGITS,
     Bytes,
     BytesTile,
+    has_pairs,
     in_blocks,
     quantise_row,
 )
@@ -47,8 +49,10 @@ from ingot.tuning import (
 )
 from ingot.tuning_products import (
     MAX_DIGITS_BITS,
+    MAX_TRANSPOSED_LANES,
     MIN_DIGITS_LENGTH,
     MIN_ORDERED_BLOCKS,
+    MIN_PAIRED_DIGITS_LENGTH,
     MIN_ROW_DIGITS_LENGTH,
 )
 
@@ -82,14 +86,22 @@ def _digits(step: Step, scheme: Scheme, strides_of: Strides) -> int:
         return 0
     if activations() == "int8":
         return 1
-    if scheme.bits > MAX_DIGITS_BITS or x.shape[-1] < MIN_ROW_DIGITS_LENGTH:
-        return 0
     rows = size_of(step.shape[:-1])
-    if rows > MAX_FACTORED_ROWS or (rows > 1 and x.shape[-1] < MIN_DIGITS_LENGTH):
+    if rows > MAX_FACTORED_ROWS or x.shape[-1] < _shortest_in_digits(scheme.bits, rows):
         return 0
     is_one_axis = len(merged(x.shape[:-1], strides_of[x][:-1])[0]) <= 1
-    has_dots = "avx512_vnni" in processor_features()
-    return FLOAT_DIGITS if is_one_axis and has_dots else 0
+    return FLOAT_DIGITS if is_one_axis else 0
+
+
+def _shortest_in_digits(bits: int, rows: Number) -> float:
+    """The length from which on a few rows are multiplied in digits."""
+    if bits > MAX_DIGITS_BITS:
+        return inf
+    if has_pairs(bits):
+        return MIN_PAIRED_DIGITS_LENGTH
+    if "avx512_vnni" not in processor_features():
+        return inf
+    return MIN_ROW_DIGITS_LENGTH if rows == 1 else MIN_DIGITS_LENGTH
 
 
 class _Lowering:
@@ -137,9 +149,10 @@ class _Lowering:
     @property
     def _has_many_products(self) -> bool:
         """Whether a word of codes is multiplied more than once per shift. Else reading it is the
-        limit: see `Codes.transposed`.
+        limit, if a processor permutes whole vectors of 512 bits: see `Codes.transposed`.
         """
-        return self.digits > 1 or not self._is_one_block or self.rows != 1
+        is_narrow = self.codes.lanes <= MAX_TRANSPOSED_LANES
+        return is_narrow or self.digits > 1 or not self._is_one_block or self.rows != 1
 
     @property
     def _is_one_block(self) -> bool:
@@ -300,7 +313,7 @@ class _Lowering:
         """
         if self.is_bytes:
             is_long = height == 1 and self.units >= MIN_ORDERED_BLOCKS
-            return 1 if is_long else min(2, self.columns)
+            return 1 if is_long or has_pairs(self.scheme.bits) else min(2, self.columns)
         if self.factored:
             sums //= 2
         return max(1, min(4, sums // height, self.columns))
