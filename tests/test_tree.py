@@ -21,10 +21,10 @@ MAX_LINES = 500
 MAX_FILES = 15  # of a folder, besides its __init__.py
 MAX_COMPLEXITY = 15
 
-# Modules of the product engine that compute something only together: the tests of whole products
-# that exercise each.
+# Modules that compute something only together with others: the tests that exercise each.
 TESTED_WITHIN = {
     "machine/test_repeated.py": ("llvm/repeated.py",),
+    "llvm/test_nests.py": ("llvm/whole_vectors.py",),
     "lower/products/test_matmul.py": ("lower/products/builder.py",),
     "lower/products/quantized/test_product.py": (
         "lower/products/quantized/codes.py",

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ingot.compiler.forms.affine import (
     Affine,
     Extent,
     Index,
     Symbol,
+    Variable,
     affine,
     size_of_extent,
 )
 from ingot.compiler.forms.nest.data import Buffer, Indices
-from ingot.compiler.llvm.code import Code, Register
+from ingot.compiler.llvm.code import Code, Register, literal
 
-__all__ = ["Address", "Addresses", "Factor", "hide_moved"]
+__all__ = ["Address", "Addresses", "Factor", "Pointers", "hide_moved"]
 
 Factor = int | Affine  # of symbols
 
@@ -62,6 +63,70 @@ class Addresses:
         if found is None:
             found = self.known[key] = Address(buffer, terms, constant)
         return found, distance
+
+
+class Pointers:
+    """Pointers to the addresses of a nest, while its code is written: each loop advances those of
+    the accesses inside it.
+    """
+
+    def __init__(self, code: Code) -> None:
+        self.code = code
+        self.table = Addresses()
+        self.numbers: dict[Variable, Register] = {}  # the values of indices and symbols
+        self.memory: dict[Buffer, Register] = {}
+        self.pointers: dict[Address, Register] = {}
+
+    def first(self, address: Address) -> Register:
+        memory = self.memory[address.buffer]
+        if type(address.constant) is int and address.constant == 0:
+            return memory
+        return self.code.offset(memory, self.number(address.constant))
+
+    def move(self, addresses: Sequence[Address], index: Index) -> None:
+        """Advances pointers along the index of the loop that was just entered."""
+        distances: dict[Factor, Register] = {}
+        moved: dict[tuple[Register, Register], Register] = {}
+        for address in addresses:
+            factor = address.terms.get(index)
+            if factor is None:
+                continue
+            distance = distances.get(factor)
+            if distance is None:
+                distance = self.code.binary("mul nsw", self.numbers[index], self.number(factor))
+                distances[factor] = distance
+            step = (self.pointers[address], distance)
+            if step not in moved:
+                moved[step] = self.code.offset(*step)
+            self.pointers[address] = moved[step]
+
+    def pointer(self, address: tuple[Address, int]) -> Register:
+        shared, distance = address
+        pointer = self.pointers[shared]
+        return self.code.offset(pointer, literal("i64", distance)) if distance else pointer
+
+    def number(self, x: Extent | Index) -> Register:
+        """An affine expression as an i64."""
+        if isinstance(x, int):
+            return literal("i64", x)
+        x = affine(x)
+        total: Register | None = None
+        for variable, factor in x.terms.items():
+            part = self.numbers[variable]
+            if factor != 1:
+                part = self.code.binary("mul nsw", part, literal("i64", factor))
+            total = part if total is None else self.code.binary("add nsw", total, part)
+        if total is None:
+            return literal("i64", x.constant)
+        if x.constant:
+            total = self.code.binary("add nsw", total, literal("i64", x.constant))
+        return total
+
+    def least(self, ends: Sequence[Affine]) -> Register:
+        found = self.number(ends[0])
+        for end in ends[1:]:
+            found = self.code.intrinsic("smin", found, self.number(end))
+        return found
 
 
 def hide_moved(

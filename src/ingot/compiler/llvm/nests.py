@@ -8,9 +8,10 @@ symbols of a nest are read from one more argument, a table of int64.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import reduce
 from typing import Any
 
-from ingot.compiler.forms.affine import Affine, Extent, Index, Variable, affine, size_of_extent
+from ingot.compiler.forms.affine import Affine, affine, size_of_extent
 from ingot.compiler.forms.nest.data import (
     Apart,
     Apply,
@@ -40,7 +41,7 @@ from ingot.compiler.forms.nest.data import (
     When,
 )
 from ingot.compiler.forms.nest.traversal import is_in_vectors, statements
-from ingot.compiler.llvm.addresses import Address, Addresses, Factor, hide_moved
+from ingot.compiler.llvm.addresses import Address, Pointers, hide_moved
 from ingot.compiler.llvm.bundles import (
     BundleMemory,
     in_all_lanes,
@@ -65,6 +66,8 @@ from ingot.compiler.llvm.loops import (
     writes_stack,
 )
 from ingot.compiler.llvm.module import module_text, work_grain
+from ingot.compiler.llvm.whole_vectors import Run, runs
+from ingot.runtime.processor import stores_masked_slowly
 
 __all__ = ["nest_code", "nest_module"]
 
@@ -94,20 +97,19 @@ def nest_module(nest: Nest, shared: Collection[int] = ()) -> str:
     return module_text(code, alone, written.in_vectors)
 
 
-class _Writer:
+class _Writer(Pointers):
     def __init__(self, nest: Nest, is_sharing: bool) -> None:
         self.nest, self.in_vectors = nest, is_in_vectors(nest)
-        self.code = Code()
+        super().__init__(Code())
+        # whether to write runs with limits twice
+        self.has_versions = self.in_vectors and stores_masked_slowly()
+        self.is_whole = False  # whether all lanes are known to be within limits
         self.code.parallel = nest.independent or (is_sharing and nest.elementwise)
         self.k = LLVMKernel(self.code)
         self.elements: dict[Value, Element] = {}
-        self.numbers: dict[Variable, Register] = {}
-        self.memory: dict[Buffer, Register] = {}
         self.addresses: dict[Value | Store | Prefetch, tuple[Address, int]] = {}
         self.corners: dict[CopyBlock, tuple[tuple[Address, int], tuple[Address, int]]] = {}
-        self.table = Addresses()
         self._inside: dict[Loop | Parallel | Split | Multiple, list[Address]] = {}
-        self.pointers: dict[Address, Register] = {}
         for number, symbol in enumerate(nest.symbols):
             table = Register(f"%a{nest.arguments}", "ptr")
             entry = self.code.element("i64", table, literal("i64", number))
@@ -126,7 +128,7 @@ class _Writer:
             self._collect(parallel.body, addresses)
             self._inside[parallel] = list(addresses)
         for address in self.table.known.values():
-            self.pointers[address] = self._first(address)
+            self.pointers[address] = self.first(address)
         self._regions()
 
     # Addresses
@@ -174,68 +176,6 @@ class _Writer:
         for each in named:
             self._inside[each] = list(addresses)
 
-    def _first(self, address: Address) -> Register:
-        memory = self.memory[address.buffer]
-        if type(address.constant) is int and address.constant == 0:
-            return memory
-        return self.code.offset(memory, self._number(address.constant))
-
-    def _move(self, addresses: Sequence[Address], index: Index) -> None:
-        """Advances pointers along the index of the loop that was just entered."""
-        distances: dict[Factor, Register] = {}
-        moved: dict[tuple[Register, Register], Register] = {}
-        for address in addresses:
-            factor = address.terms.get(index)
-            if factor is None:
-                continue
-            distance = distances.get(factor)
-            if distance is None:
-                distance = self.code.binary("mul nsw", self.numbers[index], self._number(factor))
-                distances[factor] = distance
-            step = (self.pointers[address], distance)
-            if step not in moved:
-                moved[step] = self.code.offset(*step)
-            self.pointers[address] = moved[step]
-
-    def _pointer(self, address: tuple[Address, int]) -> Register:
-        shared, distance = address
-        pointer = self.pointers[shared]
-        return self.code.offset(pointer, literal("i64", distance)) if distance else pointer
-
-    def _at(self, buffer: Buffer, address: tuple[Address, int], index: Indices) -> Register:
-        """The address of an element, including computed indices."""
-        pointer = self._pointer(address)
-        for stride, at in zip(buffer.strides, index, strict=True):
-            if isinstance(at, Affine):
-                continue
-            distance = self._element(at).register
-            distance = self.code.binary("mul nsw", distance, self._number(affine(stride)))
-            pointer = self.code.offset(pointer, distance)
-        return pointer
-
-    def _number(self, x: Extent | Index) -> Register:
-        """An affine expression as an i64."""
-        if isinstance(x, int):
-            return literal("i64", x)
-        x = affine(x)
-        total: Register | None = None
-        for variable, factor in x.terms.items():
-            part = self.numbers[variable]
-            if factor != 1:
-                part = self.code.binary("mul nsw", part, literal("i64", factor))
-            total = part if total is None else self.code.binary("add nsw", total, part)
-        if total is None:
-            return literal("i64", x.constant)
-        if x.constant:
-            total = self.code.binary("add nsw", total, literal("i64", x.constant))
-        return total
-
-    def _least(self, ends: Sequence[Affine]) -> Register:
-        found = self._number(ends[0])
-        for end in ends[1:]:
-            found = self.code.intrinsic("smin", found, self._number(end))
-        return found
-
     # Loops
 
     def _regions(self) -> None:
@@ -248,7 +188,7 @@ class _Writer:
         for region in self.nest.parallel:
             (length,) = region.lengths
             before, past = past, past + length
-            first, last = self._number(before), self._number(past)
+            first, last = self.number(before), self.number(past)
             low = self.code.binary("sub nsw", self.code.intrinsic("smax", begin, first), first)
             high = self.code.binary("sub nsw", self.code.intrinsic("smin", end, last), first)
             self._parallel(region, low, high)
@@ -272,10 +212,10 @@ class _Writer:
                     self.numbers[index] = _ZERO
                     continue
                 else:
-                    count = self._number(length)
+                    count = self.number(length)
                     self.numbers[index] = self.code.binary("urem", at, count)
                     at = self.code.binary("udiv", at, count)
-                self._move(self._inside[region], index)
+                self.move(self._inside[region], index)
             self.code.lanes = region.lanes  # some functions ask for fewer lanes
             self._body(region.body)
         self.pointers = outside
@@ -285,7 +225,7 @@ class _Writer:
             self._unrolled(loop)
             return
         starts = [self._element(c.start) for c in loop.carried]
-        begin, end = self._number(loop.begin), self._least(loop.ends)
+        begin, end = self.number(loop.begin), self.least(loop.ends)
         outside, is_parallel = self.pointers, self.code.parallel
         if is_parallel and writes_stack(loop.body):
             self.code.parallel = False  # the parallel iterations share stack memory
@@ -296,7 +236,7 @@ class _Writer:
             self.code.lanes = loop.lanes
             self.numbers[loop.index] = written.index
             self.pointers = dict(outside)
-            self._move(self._inside[loop], loop.index)
+            self.move(self._inside[loop], loop.index)
             self._body(loop.body)
             written.updated = flat([self._updated(c) for c in loop.carried])
         self._carry(loop.carried, starts, written)
@@ -321,7 +261,7 @@ class _Writer:
         for at in range(begin, end, loop.step):
             self.numbers[loop.index] = literal("i64", at)
             self.pointers = dict(outside)
-            self._move(self._inside[loop], loop.index)
+            self.move(self._inside[loop], loop.index)
             self._body(loop.body)
             updated = [self._updated(carried) for carried in loop.carried]
             self.elements.update(zip(loop.carried, updated, strict=True))
@@ -330,8 +270,8 @@ class _Writer:
     def _when(self, when: When) -> None:
         code = self.code
         value = self._element(when.value).register
-        above = code.compare("icmp sge", value, self._number(when.low))
-        inside = code.binary("and", above, code.compare("icmp slt", value, self._number(when.high)))
+        above = code.compare("icmp sge", value, self.number(when.low))
+        inside = code.binary("and", above, code.compare("icmp slt", value, self.number(when.high)))
         self._branch(inside, when.body)
 
     def _branch(self, condition: Register, body: Body) -> None:
@@ -346,18 +286,18 @@ class _Writer:
 
     def _multiple(self, multiple: Multiple) -> None:
         code = self.code
-        end = self._least(multiple.ends)
+        end = self.least(multiple.ends)
         if multiple.by > 1:
-            length = code.binary("sub nsw", end, self._number(multiple.base))
+            length = code.binary("sub nsw", end, self.number(multiple.base))
             rest = code.binary("urem", length, literal("i64", multiple.by))
             end = code.binary("sub nsw", end, rest)
         self.numbers[multiple.index] = end
-        self._move(self._inside[multiple], multiple.index)
+        self.move(self._inside[multiple], multiple.index)
 
     def _mask(self, mask: Mask) -> None:
         code = self.code
         others = [self._element(chosen.other) for chosen in mask.results]
-        end = unknown(code, self._least(mask.ends))
+        end = unknown(code, self.least(mask.ends))
         inside = code.compare("icmp slt", self.numbers[mask.index], end)
         then, join, before = code.fresh("then"), code.fresh("join"), code.block
         code.branch_if(inside, then, join)
@@ -367,11 +307,8 @@ class _Writer:
         after = code.block
         code.branch(join)
         code.label(join)
-        merged = [
-            code.assign(a.type, f"phi {a.type} [{a.name}, %{after}], [{b.name}, %{before}]")
-            for a, b in zip(flat(found), flat(others), strict=True)
-        ]
-        self.elements.update(zip(mask.results, unflat(merged, found), strict=True))
+        either = self._either((found, after), (others, before))
+        self.elements.update(zip(mask.results, either, strict=True))
 
     def _apart(self, apart: Apart) -> None:
         code = self.code
@@ -382,27 +319,77 @@ class _Writer:
         code = self.code
         found = self._element(value.parts[0]).register
         for part, length in zip(value.parts[1:], value.lengths[1:], strict=True):
-            found = code.binary("mul nsw", found, self._number(length))
+            found = code.binary("mul nsw", found, self.number(length))
             found = code.binary("add nsw", found, self._element(part).register)
         self.elements[value] = Element(found, value.dtype)
 
     def _split(self, split: Split) -> None:
-        number, outside = self._number(split.number), dict(self.pointers)
+        number, outside = self.number(split.number), dict(self.pointers)
         for index, length in zip(split.indices[:0:-1], split.lengths[:0:-1], strict=True):
-            count = self._number(length)
+            count = self.number(length)
             self.numbers[index] = self.code.binary("urem", number, count)
             number = self.code.binary("udiv", number, count)
         self.numbers[split.indices[0]] = number
         for index in split.indices:
-            self._move(self._inside[split], index)
+            self.move(self._inside[split], index)
         if self.in_vectors:
             hide_moved(self.code, self.pointers, outside)
 
     # Statements and values
 
+    def _at(self, buffer: Buffer, address: tuple[Address, int], index: Indices) -> Register:
+        """The address of an element, including computed indices."""
+        pointer = self.pointer(address)
+        for stride, at in zip(buffer.strides, index, strict=True):
+            if isinstance(at, Affine):
+                continue
+            distance = self._element(at).register
+            distance = self.code.binary("mul nsw", distance, self.number(affine(stride)))
+            pointer = self.code.offset(pointer, distance)
+        return pointer
+
     def _body(self, body: Body) -> None:
+        if not self.has_versions:
+            self._statements(body)
+            return
+        for run in runs(body):
+            if run.limits:
+                self._versions(run)
+            else:
+                self._statements(run.body)
+
+    def _statements(self, body: Body) -> None:
         for statement in body:
             _WRITE[type(statement)](self, statement)
+
+    def _versions(self, run: Run) -> None:
+        """Writes a run without masks, for where all lanes are within its limits, and with them."""
+        code = self.code
+        tests = [code.compare("icmp sge", self.number(each), _ZERO) for each in run.limits]
+        inside = reduce(lambda a, b: code.binary("and", a, b), tests)
+        whole, masked, join = (code.fresh(name) for name in ("whole", "masked", "join"))
+        code.branch_if(inside, whole, masked)
+        self.has_versions = False
+        found: list[tuple[list[Element], str]] = []
+        for label, self.is_whole in ((whole, True), (masked, False)):
+            code.label(label)
+            self._statements(run.body)
+            found.append(([self._element(each) for each in run.values()], code.block))
+            code.branch(join)
+        self.has_versions, self.is_whole = True, False
+        code.label(join)
+        self.elements.update(zip(run.values(), self._either(*found), strict=True))
+
+    def _either(
+        self, one: tuple[list[Element], str], other: tuple[list[Element], str]
+    ) -> list[Element]:
+        """Values that were computed in one block or the other, from which the code comes here."""
+        (found, block), (others, after) = one, other
+        merged = [
+            self.code.assign(a.type, f"phi {a.type} [{a.name}, %{block}], [{b.name}, %{after}]")
+            for a, b in zip(flat(found), flat(others), strict=True)
+        ]
+        return unflat(merged, found)
 
     def _load(self, load: Load) -> None:
         address = self._at(load.buffer, self.addresses[load], load.index)
@@ -416,18 +403,18 @@ class _Writer:
 
     def _below(self, limit: Affine | None, index: Indices) -> Register | None:
         """How many lanes, starting at an index, are below a limit."""
-        if limit is None:
+        if limit is None or self.is_whole:
             return None
         first = index[-1]
         assert isinstance(first, Affine)
-        return self._number(limit - first)
+        return self.number(limit - first)
 
     def _store(self, store: Store) -> None:
         value = self._element(store.value)
         if store.buffer in self.bundles:
             (index,) = store.index
             assert isinstance(index, Affine)
-            self.bundles[store.buffer].store(self.code, value, self._number(index))
+            self.bundles[store.buffer].store(self.code, value, self.number(index))
             return
         address = self._at(store.buffer, self.addresses[store], store.index)
         if store.value.lanes == 1:
@@ -447,11 +434,11 @@ class _Writer:
 
     def _copy(self, block: CopyBlock) -> None:
         target, source = self.corners[block]
-        pointers = self._pointer(target), self._pointer(source)
-        copy_block(self.code, block, *pointers, self._number)
+        pointers = self.pointer(target), self.pointer(source)
+        copy_block(self.code, block, *pointers, self.number)
 
     def _prefetch(self, fetch: Prefetch) -> None:
-        self.code.prefetch(self._pointer(self.addresses[fetch]), 3)
+        self.code.prefetch(self.pointer(self.addresses[fetch]), 3)
 
     def _apply(self, value: Apply) -> None:
         operands: list[Any] = [self._element(operand) for operand in value.operands]
@@ -474,7 +461,7 @@ class _Writer:
             self.elements[value] = found
             return found
         assert isinstance(value, Position), f"{value} is used before it is computed"
-        position = self._number(value.position)
+        position = self.number(value.position)
         return Element(
             self.code.convert("trunc", position, register_type(value.dtype)), value.dtype
         )
