@@ -16,12 +16,29 @@ MAX_UNPACKED_BYTES = 1 << 20
 # of 512, 128 columns 1.00, 1.01, 1.00, 0.99. training_block.
 MIN_PACKED_ROWS = 512
 MIN_PACKED_PANELS = 2
+# The same with 16 registers, for a right operand of any size: tiles of two vectors read runs of one
+# or two cache lines. Measured on a Zen 3, CPU time of one thread of a busy machine, from panels
+# that are packed for each call relative to in place, (products per sum, columns): 24 rows of (300,
+# 300) 1.10, (777, 300) 1.12, (512, 512) 1.00, (1024, 1024) 1.17, (256, 1024) 0.91; 32 rows 1.05,
+# 0.83, 1.12, 1.13, 0.72; 64 rows 0.94, 0.96, 1.06, 0.89, 0.70; 128 rows 0.84, 0.85, 0.88, 0.87,
+# 0.75; 300 rows 0.88, 0.88, 0.88, 1.01, 0.55. From panels that are kept: 0.83, 0.70, 0.75, 0.83,
+# 0.53 for 32 rows, 0.78, 0.84, 0.84, 0.72, 0.69 for 64. matmul_256, training_step.
+MIN_PACKED_ROWS_OF_FEW = 32
 # A left operand whose rows are not contiguous is packed if it is larger than what fits in L1 next
 # to the right operand, and if more columns of tiles than this read it. Measured, 256 rows and
 # columns of float32 with the left operand transposed, relative to OpenBLAS: 1.31 in place, 0.99
 # packed. matmul_left_transposed.
 MAX_UNPACKED_LEFT_BYTES = 1 << 14
 MIN_PACKED_LEFT_PANELS = 1
+# Bytes of a left operand with contiguous rows above which it is packed where tiles have two vectors
+# (16 registers), if at least this many columns of tiles read it. Measured on a Zen 3, CPU time of
+# one thread of a busy machine, packed for each call relative to in place, (rows, products per sum,
+# columns): (777, 777, 777) 0.82, (1024, 1024, 1024) 0.90, (2048, 2048, 2048) 0.82, (256, 784, 512)
+# 0.93, (1024, 256, 1024) 0.90, (1024, 512, 512) 0.90, (512, 512, 512) 1.02; fewer bytes (300, 300,
+# 300) 1.04, (128, 1024, 1024) 0.97, (96, 96, 2000) 1.02; fewer columns (256, 1024, 128) 1.00,
+# (4096, 512, 128) 1.11, (512, 2048, 64) 1.22. matmul_float32, matmul_777.
+MAX_LEFT_ROWS_BYTES = 1 << 19
+MIN_PACKED_LEFT_ROWS_PANELS = 32
 # Bytes that one sum reads of such an operand up to which it is read in place if its columns are
 # contiguous: for any operand, and for one of at most MAX_UNPACKED_BYTES. Measured, time in place
 # relative to packed, (rows, products per sum, columns): (2000, 200, 100) 0.86, (5000, 128, 129)

@@ -69,7 +69,7 @@ def test_batches_of_rows_and_stacks() -> None:
 
 def test_what_epilogues_read_and_write_is_fetched_ahead() -> None:
     x, w, b, r = arrays((200, 100), (100, 150), (150,), (200, 150))
-    (nest,) = nests_of(lambda x, w, b, r: x @ w + b + r, x, w, b, r)
+    *_, nest = nests_of(lambda x, w, b, r: x @ w + b + r, x, w, b, r)  # panels may be before it
     for region in nest.parallel:  # whole tiles, and those of the last columns
         found = list(statements(region.body))
         fetched = {x.buffer for x in found if isinstance(x, Prefetch)}
@@ -80,13 +80,13 @@ def test_what_epilogues_read_and_write_is_fetched_ahead() -> None:
 
 
 def test_results_without_epilogue_are_fetched_ahead() -> None:
-    (nest,) = nests_of(lambda x, w: x @ w, *arrays((200, 100), (100, 150)))
+    *_, nest = nests_of(lambda x, w: x @ w, *arrays((200, 40), (40, 150)))
     for region in nest.parallel:
         found = list(statements(region.body))
         fetched = [x for x in found if isinstance(x, Prefetch)]
         written = [x for x in found if isinstance(x, Store)]
         assert {x.buffer for x in fetched} == {x.buffer for x in written}
-        # a cache line is one vector, or two of half the width
+        # a cache line is one vector, or two of half the width; sums are too short to spread them
         assert 2 * len(fetched) >= len(written)
 
 

@@ -17,7 +17,12 @@ from tests.support.product_bounds import matrices, require_close
 import ingot.core as mx
 from ingot import _native
 from ingot.compiler.lower.products.builder import ProductBuilder
-from ingot.compiler.lower.products.register_tile import dot_shape, tile_shape, wide_shape
+from ingot.compiler.lower.products.register_tile import (
+    dot_shape,
+    has_many_registers,
+    tile_shape,
+    wide_shape,
+)
 from ingot.graph.dtype import float32, float64
 from ingot.runtime.processor import vector_bytes
 
@@ -269,10 +274,13 @@ def test_blas_is_chosen_where_it_is_faster(monkeypatch: pytest.MonkeyPatch) -> N
     assert ways((1, 500), (500, 500)) == ["streams"]
     assert ways((1, 500), (500, 500), transpose=True) == ["dots"]
     assert ways((30, 50), (500, 50), transpose=True) == ["panels"]  # short sums
-    assert ways((100, 500), (500, 500)) == ["rows"]
-    assert ways((100, 600), (600, 500)) == ["strips"]
+    assert ways((31, 500), (500, 500)) == ["rows"]
+    assert ways((31, 600), (600, 500)) == ["strips"]
+    is_narrow = not has_many_registers()  # tiles of two vectors profit from panels earlier
+    assert ways((100, 500), (500, 500)) == ["panels" if is_narrow else "rows"]
+    assert ways((100, 600), (600, 500)) == ["panels" if is_narrow else "strips"]
     assert ways((600, 1000), (1000, 1000)) == ["panels"]
-    assert ways((400, 256), (256, 300)) == ["rows"]
+    assert ways((400, 256), (256, 300)) == ["panels" if is_narrow else "rows"]
     assert ways((600, 256), (256, 300)) == ["panels"]  # many rows
     assert ways((600, 256), (256, 30)) == ["rows"]  # a single panel
     assert ways((600, 1000), (1000, 1000), transpose=True) == ["panels"]
@@ -289,6 +297,20 @@ def _noted(monkeypatch: pytest.MonkeyPatch, attribute: str) -> list[Any]:
 
     monkeypatch.setattr(ProductBuilder, "kernel", noted)
     return found
+
+
+def test_large_left_operands_are_packed_for_narrow_tiles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Contiguous rows become one stream if many columns of tiles read them from beyond L2."""
+    found = _noted(monkeypatch, "packed")
+    width = 32 * tile_shape(float32, 10**4, 1000).columns
+    for m, k, n in ((400, 400, width), (300, 400, width), (400, 400, width - 1)):
+        a, b = (mx.array(x) for x in matrices(m, k, n))
+        result = mx.compile(lambda x, y: x @ y)(a, b)
+        exact = np.array(a, np.float64) @ np.array(b, np.float64)
+        np.testing.assert_allclose(np.array(result), exact, rtol=1e-4, atol=1e-4)
+    assert [each is not None for each in found] == [not has_many_registers(), False, False]
 
 
 def test_threads_share_columns_of_few_blocks_of_rows(

@@ -13,7 +13,8 @@ from ingot.compiler.lower.products.panels import Panels, convert, pack_panels, p
 from ingot.compiler.lower.products.register_tile import TileShape
 from ingot.graph.dtype import float32, float64
 
-TILE = TileShape(4, 2, 8)
+# of right operands, and, with one vector, of left ones: as many lanes as a tile has rows
+TILES = [TileShape(4, 2, 8), TileShape(1, 1, 6), TileShape(1, 1, 7), TileShape(1, 1, 12)]
 
 
 def filled(kernel: Kernel) -> tuple[np.ndarray, np.ndarray]:
@@ -26,21 +27,22 @@ def filled(kernel: Kernel) -> tuple[np.ndarray, np.ndarray]:
     return source, target
 
 
+@pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("shape", [(5, 16), (37, 33), (2, 9, 40)])
-def test_panels_hold_the_columns(shape: tuple[int, ...], transposed: bool) -> None:
+@pytest.mark.parametrize("shape", [(5, 16), (37, 33), (2, 9, 40), (24, 3)])
+def test_panels_hold_the_columns(shape: tuple[int, ...], transposed: bool, tile: TileShape) -> None:
     x = np.zeros(shape, np.float32)
     *stack, rows, columns = shape
     source = Matrices(None, float32, tuple(stack), rows, columns, x.strides)
     if transposed:
         source = source.transposed()
-    panels = Panels(source, TILE, x.nbytes)
+    panels = Panels(source, tile, x.nbytes)
     given, found = filled(pack_panels(panels))
-    assert found.shape == (*stack, panels.count, source.rows, TILE.columns)
-    wide = np.zeros((*stack, source.rows, panels.count * TILE.columns), np.float32)
+    assert found.shape == (*stack, panels.count, source.rows, tile.columns)
+    wide = np.zeros((*stack, source.rows, panels.count * tile.columns), np.float32)
     wide[..., : source.columns] = given
-    expected = np.moveaxis(wide.reshape(*stack, source.rows, panels.count, TILE.columns), -2, -3)
-    last = source.columns - (panels.count - 1) * TILE.columns  # what follows is never read
+    expected = np.moveaxis(wide.reshape(*stack, source.rows, panels.count, tile.columns), -2, -3)
+    last = source.columns - (panels.count - 1) * tile.columns  # what follows is never read
     np.testing.assert_array_equal(found[..., :-1, :, :], expected[..., :-1, :, :])
     np.testing.assert_array_equal(found[..., -1, :, :last], expected[..., -1, :, :last])
 

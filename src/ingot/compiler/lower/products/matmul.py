@@ -37,6 +37,7 @@ from ingot.compiler.lower.products.operands import (
 from ingot.compiler.lower.products.panels import Panels, convert, pack_pairs, pack_panels, pad
 from ingot.compiler.lower.products.register_tile import (
     TileShape,
+    has_many_registers,
     tile_shape,
     wide_shape,
 )
@@ -56,6 +57,7 @@ from ingot.tuning_products import (
     MAX_DOT_COLUMNS,
     MAX_DOT_ROWS,
     MAX_LEFT_LENGTH,
+    MAX_LEFT_ROWS_BYTES,
     MAX_NEAR_LEFT_LENGTH,
     MAX_STREAMED_ROWS,
     MAX_TRANSPOSED_COLUMNS,
@@ -67,8 +69,10 @@ from ingot.tuning_products import (
     MIN_DOT_COLUMN_BYTES,
     MIN_DOT_LENGTH,
     MIN_PACKED_LEFT_PANELS,
+    MIN_PACKED_LEFT_ROWS_PANELS,
     MIN_PACKED_PANELS,
     MIN_PACKED_ROWS,
+    MIN_PACKED_ROWS_OF_FEW,
     MIN_STREAMED_COLUMNS,
 )
 
@@ -252,9 +256,9 @@ def _wide(product: Product, group: Group, strides_of: Strides, scratch: Scratch)
     """The kernel of a product whose operands have the dtype of the sums."""
     right, size = product.right, product.dtype.size
     tile = tile_shape(product.dtype, product.n, product.m)
-    is_in_l2 = _stays_in_l2(right) and not _amortises_panels(product, tile)
-    as_it_lies = right.column_stride == size and (product.m <= MAX_UNPACKED_ROWS or is_in_l2)
-    as_it_lies = as_it_lies and not right.is_fixed
+    is_in_l2, is_packed = _stays_in_l2(right), right.is_fixed or _amortises_panels(product, tile)
+    as_it_lies = right.column_stride == size and not is_packed
+    as_it_lies = as_it_lies and (product.m <= MAX_UNPACKED_ROWS or is_in_l2)
     if as_it_lies:
         tile = wide_shape(product.dtype, product.n, product.m)
     left = None
@@ -271,13 +275,13 @@ def _stays_in_l2(right: Matrices) -> bool:
 
 
 def _amortises_panels(product: Product, tile: TileShape) -> bool:
-    """Whether so many rows are computed from a right operand in L2 that packing it takes less time
-    than reading short runs of its rows, unless a left operand that is read in place by columns
-    competes with its panels for the sets of L1.
+    """Whether so many rows are computed from a right operand that packing it takes less time than
+    reading short runs of its rows, also if it stays in L2, unless a left operand that is read in
+    place by columns competes with its panels for the sets of L1.
     """
     left = product.left
     return bool(
-        product.m >= MIN_PACKED_ROWS
+        product.m >= (MIN_PACKED_ROWS if has_many_registers() else MIN_PACKED_ROWS_OF_FEW)
         and product.n > MIN_PACKED_PANELS * tile.columns
         and (left.column_stride == left.dtype.size or _is_packed(product, tile))
     )
@@ -290,12 +294,18 @@ def _of_rows(tile: TileShape) -> TileShape:
 
 def _is_packed(product: Product, tile: TileShape) -> bool:
     """Whether to pack the left operand: its rows are not contiguous, it does not stay in L1, what a
-    tile reads of it does not either, and it is read several times.
+    tile reads of it does not either, and it is read several times. Contiguous rows are packed if
+    narrow tiles read them from beyond L2 so often that one stream instead of one per row pays.
     """
     left = product.left
+    if left.column_stride == left.dtype.size:
+        return bool(
+            not has_many_registers()
+            and product.n >= MIN_PACKED_LEFT_ROWS_PANELS * tile.columns
+            and left.rows * left.columns * left.dtype.size > MAX_LEFT_ROWS_BYTES
+        )
     return bool(
-        left.column_stride != left.dtype.size
-        and left.rows * left.columns * left.dtype.size > MAX_UNPACKED_LEFT_BYTES
+        left.rows * left.columns * left.dtype.size > MAX_UNPACKED_LEFT_BYTES
         and product.n > MIN_PACKED_LEFT_PANELS * tile.columns
         and not _has_short_rows(left)
     )

@@ -175,11 +175,8 @@ def _transpose(
 ) -> None:
     """Packs a matrix with contiguous columns: blocks are transposed in registers."""
     column = panel * tile.columns
-    side = min(MAX_REGISTER_TILE, tile.lanes)
     begin, *ends = rows
     inside = (tile.columns, affine(n) - column)  # columns of the panel within the matrix
-    whole_rows = affine(builder.multiple(begin, *ends, by=side))
-    whole_columns = affine(builder.multiple(0, *inside, by=side))
     axes = (len(source.shape) - 2, len(source.shape) - 1)
 
     def copy(
@@ -193,9 +190,26 @@ def _transpose(
             into = (*stack, panel, affine(row), affine(offset))
             builder.body.append(CopyBlock(target, into, source, index, axes, side))
 
-    copy((begin, whole_rows), (0, whole_columns), side)
-    copy((whole_rows, *ends), (0, whole_columns))
-    copy((begin, *ends), (whole_columns, *inside))
+    first = affine(0)
+    for side in _sides(tile):
+        whole_rows = affine(builder.multiple(begin, *ends, by=side))
+        whole_columns = affine(builder.multiple(first, *inside, by=side))
+        copy((begin, whole_rows), (first, whole_columns), side)
+        copy((whole_rows, *ends), (first, whole_columns))
+        first = whole_columns
+    copy((begin, *ends), (first, *inside))
+
+
+def _sides(tile: TileShape) -> list[int]:
+    """The sides of blocks that are transposed in registers, to fill the columns of a panel: powers
+    of two, larger ones first.
+    """
+    side = 1 << (min(MAX_REGISTER_TILE, tile.lanes).bit_length() - 1)
+    found, rest = [side], tile.columns % side
+    while rest > 1:
+        found.append(1 << (rest.bit_length() - 1))
+        rest -= found[-1]
+    return found
 
 
 def pack_pairs(source: Matrices, panels: Panels) -> Kernel:

@@ -41,6 +41,7 @@ __all__ = [
     "TileShape",
     "accumulate",
     "dot_shape",
+    "has_many_registers",
     "lanes_for",
     "lanes_of",
     "last_shape",
@@ -100,7 +101,7 @@ def tile_shape(dtype: Dtype, columns: Number, rows: Number) -> TileShape:
     accumulators as registers allow, with little waste in the last columns, which may get a narrower
     tile (`last_shape`).
     """
-    lanes, widest = lanes_of(dtype), 4 if _has_many_registers() else 2
+    lanes, widest = lanes_of(dtype), 4 if has_many_registers() else 2
     if is_symbolic(columns):
         return _of_height(TileShape(1, widest, lanes), rows)
     known = index(columns)
@@ -192,7 +193,7 @@ def dot_shape(dtype: Dtype, columns: Number, rows: Number) -> TileShape:
     """The shape of tiles of dot products: `rows` x `vectors` accumulators of partial sums. All
     heights take about as long for each result, so the one that computes the fewest is chosen.
     """
-    is_many, lanes = _has_many_registers(), lanes_of(dtype)
+    is_many, lanes = has_many_registers(), lanes_of(dtype)
     if rows == 1:  # each sum has several accumulators
         return TileShape(1, _at_most(4 if is_many else 2, columns), lanes)
     shapes: tuple[tuple[int, int], ...] = DOT_TILES if is_many else FEW_DOT_TILES
@@ -204,13 +205,14 @@ def dot_shape(dtype: Dtype, columns: Number, rows: Number) -> TileShape:
     return TileShape(height, _at_most(vectors, columns), lanes)
 
 
-def _has_many_registers() -> bool:
+def has_many_registers() -> bool:
+    """Whether there are registers for tiles of four vectors; with 16, tiles have two."""
     return vector_registers() >= 32
 
 
 def _accumulators() -> int:
     """Registers for accumulators, leaving some for operands."""
-    return 24 if _has_many_registers() else 12
+    return 24 if has_many_registers() else 12
 
 
 def _at_most(limit: int, length: Number) -> int:
