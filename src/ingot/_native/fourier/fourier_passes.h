@@ -95,8 +95,6 @@ TARGET INLINE void NAMED(pass)(const int radix, const Numbers *x, Numbers *y, in
 
 /* ---- transforms of a prime number of vectors, `step` apart on the input's side and `apart` on the other's ---- */
 
-#define SUMS_AT_ONCE 4 /* of the results of NAMED(transform_by_sums): as many as registers hold */
-
 typedef struct {
     const Numbers *from;
     Numbers *to;
@@ -227,5 +225,3 @@ TARGET static Numbers *NAMED(transform)(const ingot_fourier_part *part, Numbers 
     }
     return x;
 }
-
-#undef SUMS_AT_ONCE

@@ -12,6 +12,7 @@
 
 #define MAX_PASSES 32
 #define MAX_BUTTERFLY 13 /* the largest radix with a butterfly of its own */
+#define SUMS_AT_ONCE 4   /* results of a larger prime that are summed together: as many as registers hold */
 
 typedef struct ingot_fourier_prime ingot_fourier_prime;
 
@@ -33,7 +34,8 @@ struct ingot_fourier_prime {
     int64_t length;
     ingot_fourier_part convolution;
     int32_t *powers; /* length - 1 powers of a generator, modulo length; NULL: by definition */
-    float *table;    /* what numbers are multiplied by: the spectrum of the convolution, or cosines and sines */
+    float *table;    /* what numbers are multiplied by: the spectrum of the convolution, or the cosines and sines of
+                      * SUMS_AT_ONCE results at a time, for each symmetric pair of numbers */
     int64_t room;
 };
 

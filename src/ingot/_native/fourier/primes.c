@@ -7,8 +7,6 @@
 #include "integers.h"
 #include "tuning.h"
 
-enum { SUMS_AT_ONCE = 4 }; /* as in fourier_passes.h */
-
 static double sums_cost(int64_t length) {
     return (double)((length - 1) * (length - 1));
 }
@@ -45,7 +43,6 @@ double ingot_prime_cost(int64_t length) {
     return best_convolution(length, &best);
 }
 
-/* The cosines and sines of SUMS_AT_ONCE results after another, for each pair of numbers. */
 static bool fill_sums(ingot_fourier_prime *prime) {
     int64_t half = prime->length / 2, blocks = (half + SUMS_AT_ONCE - 1) / SUMS_AT_ONCE;
     float *table = prime->table = malloc((size_t)(blocks * half * 2 * SUMS_AT_ONCE) * sizeof(float));
@@ -59,12 +56,12 @@ static bool fill_sums(ingot_fourier_prime *prime) {
     return true;
 }
 
-/* Numbers in double precision: `from`, each `stride` after the one before, to `to`; `roots` are those of order `all`, and
- * `some` has room for the largest prime factor. */
 typedef struct {
     double re, im;
 } Number;
 
+/* The transform of `length` numbers in double precision: `from`, each `stride` after the one before, to `to`. `roots` are
+ * those of order `all`, and `some` has room for the largest prime factor. */
 static void transform_doubles(const Number *from, Number *to, int64_t length, int64_t stride, const Number *roots, int64_t all,
                               Number *some) {
     if (length == 1) {
