@@ -107,6 +107,11 @@ FEW_DOT_TILES = ((2, 4), (3, 3))
 # and 48.1, 42.6 and 48.3, 49.6 and 52.5. decoding_float32, decoding_bfloat16.
 MAX_ORDERED_DOT_BYTES = 15 << 10
 MIN_ORDERED_MATRIX_BYTES = 64 << 10
+# The same for half types that are converted as they are read, in vectors of up to 256 bits: the row
+# is converted for each column. Measured, one thread of a Zen 3, time of one column relative to
+# four, from memory: bfloat16, sums of 576 0.65, 1024 0.53, 1536 0.75, 2048 0.96, 4096 1.04, halves
+# of 8192 1.3; float16, 576 0.70, 1536 0.70, 2048 1.03. decoding_bfloat16.
+MAX_ORDERED_CONVERTED_BYTES = 4 << 10
 # Accumulators per sum when one row of results is computed: a single one is latency-bound. Measured,
 # GB/s for one, four and eight from one column at a time: float32, sums of 288 39, 67 and 58, of
 # 1000 43, 72 and 63; pairs of bfloat16 35, 61 and 54; 36, 66 and 58. matmul_vector.

@@ -20,8 +20,10 @@ from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.products.builder import ProductBuilder
 from ingot.compiler.lower.products.operands import Matrices, Product
 from ingot.compiler.lower.products.register_tile import TileShape, dot_shape
+from ingot.runtime.processor import vector_bytes
 from ingot.tuning_products import (
     DOT_CHAINS,
+    MAX_ORDERED_CONVERTED_BYTES,
     MAX_ORDERED_DOT_BYTES,
     MIN_DOT_TASK_COLUMNS,
     MIN_ORDERED_MATRIX_BYTES,
@@ -29,6 +31,8 @@ from ingot.tuning_products import (
 )
 
 __all__ = ["dots"]
+
+AVX2_BYTES = 32  # of a vector
 
 Strides = dict[Step, tuple[int, ...]]
 
@@ -51,7 +55,10 @@ class _Dots(ProductBuilder):
         self.chains, self.is_ordered = 1, False
         if shape.rows == 1:
             is_converted = product.left.dtype is not product.dtype and not in_pairs
-            self.is_ordered = not is_converted and _is_read_in_order(product.right)
+            most = MAX_ORDERED_DOT_BYTES
+            if is_converted:
+                most = MAX_ORDERED_CONVERTED_BYTES if vector_bytes() <= AVX2_BYTES else 0
+            self.is_ordered = _is_read_in_order(product.right, most)
             self.chains = DOT_CHAINS
         words = product
         if in_pairs:
@@ -156,9 +163,11 @@ class _Dots(ProductBuilder):
         return self.words.fused_multiply_add(left, right, total)
 
 
-def _is_read_in_order(right: Matrices) -> bool:
-    """Whether one dot product after the other reads a matrix faster than several at once do."""
+def _is_read_in_order(right: Matrices, most: int) -> bool:
+    """Whether one dot product after the other reads a matrix, with columns of up to `most` bytes,
+    faster than several at once do.
+    """
     return bool(
-        right.rows * right.dtype.size <= MAX_ORDERED_DOT_BYTES
+        right.rows * right.dtype.size <= most
         and right.rows * right.columns * right.dtype.size >= MIN_ORDERED_MATRIX_BYTES
     )
