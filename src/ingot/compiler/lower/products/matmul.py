@@ -11,8 +11,8 @@ There are these strategies, chosen by shapes, strides, and whether an operand st
 - **dots**: both operands are contiguous along k, and the result has few rows: dot products, whose
   lanes are added in the end.
 
-The left operand is read in place; it may be packed if its rows are not contiguous, or if narrow tiles
-read a large one often.
+The left operand is read in place; it may be packed if its rows are not contiguous, or if narrow
+tiles read a large one often.
 """
 
 from __future__ import annotations
