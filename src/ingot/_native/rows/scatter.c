@@ -124,8 +124,8 @@ DEFINE(scatter_int8, int8_t, uint32_t, LARGER, SMALLER)
 DEFINE(scatter_int16, int16_t, uint32_t, LARGER, SMALLER)
 DEFINE(scatter_int32, int32_t, uint32_t, LARGER, SMALLER)
 DEFINE(scatter_int64, int64_t, uint64_t, LARGER, SMALLER)
-DEFINE(scatter_float, float, float, larger_float, smaller_float)
-DEFINE(scatter_double, double, double, larger_double, smaller_double)
+DEFINE(scatter_float, float, float, vector_larger_float, vector_smaller_float)
+DEFINE(scatter_double, double, double, vector_larger_double, vector_smaller_double)
 
 typedef void (*Combine)(ingot_scatter_mode mode, void *table, int64_t width, const int64_t *rows, const char *updates,
                         int64_t stride, const int64_t *list, int64_t count, bool sorted, int64_t ahead);
