@@ -90,14 +90,20 @@ MIN_BLOCKED_ELEMENTS = 1 << 18
 # Finding the program of a graph takes about 40 ns per node if C knows the graph, and 1 to 2 us if
 # only Python does (measured). A graph gets a program at its second evaluation if one result has
 # MIN_FUSED_ELEMENTS, and results of at least MIN_FUSED_NODE_ELEMENTS average that many elements per
-# op. Measured: multiplying 4096 numbers by a scalar takes 7 us, mostly the call that fusion saves;
-# 32768 numbers take 21 us, and their exp 62 us. middle_chain, gelu_eager.
+# op that is not a view. Measured: multiplying 4096 numbers by a scalar takes 7 us, mostly the call
+# that fusion saves; 32768 numbers take 21 us, and their exp 62 us. A training step of a small
+# transformer, 5536 elements per op: 23 ms op by op, 6 ms as a program. middle_chain, gelu_eager.
 MIN_FUSED_ELEMENTS = 1 << 13
 MIN_FUSED_NODE_ELEMENTS = 1 << 12
-# Evaluations after which a smaller graph is compiled too. An op on a few elements takes about 2 us
-# by itself and a tenth of that in a program; compiling takes 7 ms per node, or 1 ms in total from
-# the disk cache. By then, a loop has lost about as much time as compiling costs. small_chain.
+# Evaluations after which a graph on fewer elements is compiled too. An op on a few elements takes
+# about 2 us by itself and a tenth of that in a program; compiling takes about 4 ms per op, or a few
+# in total from the disk cache. By then, a loop has lost about as much time as compiling costs. Adam
+# steps of a perceptron: 0.71 ms op by op, 0.37 ms as a program. small_chain, training_tiny.
 MIN_SMALL_GRAPH_RUNS = 2000
+# Elements that take as long as the call of an op: a graph whose results average n times as many
+# needs 1 / (1 + n) of these evaluations. A scan of 33 steps on 2160 elements: 1.2 ms op by op, 0.1
+# ms as a program, which takes 0.8 s to compile. No benchmark.
+ELEMENTS_PER_CALL = 1 << 10
 # The same for a map or a reduction in a graph that stays without a program, such as the activation
 # of a decoding step: elements that its `evaluate` rule has computed when it gets one, where a call
 # counts as RECURRING_CALL_ELEMENTS. That is 2000 calls of a few elements, 500 of 1536 and two of a
@@ -105,10 +111,6 @@ MIN_SMALL_GRAPH_RUNS = 2000
 # program, sums of bfloat16 4.5 and 1.0 us, sums of two float32 arrays 1.4 and 0.9 us. decoding.
 RECURRING_CALL_ELEMENTS = 1 << 9
 MIN_RECURRING_ELEMENTS = 1 << 20
-# The largest such graph, in nodes. Larger graphs rarely recur, and looking them up takes time. A
-# training step of a perceptron of three layers with Adam has 198: 0.71 ms op by op, 0.37 ms as a
-# program. decoding, training_tiny.
-MAX_SMALL_GRAPH_NODES = 256
 # Nodes beyond which a graph is not compiled: it is unrolled Python rather than a function. Measured
 # without the disk cache: chains of 90 ops compile in 0.6 s, of 300 in 3.4 s. first_step_blocks.
 MAX_FUSED_NODES = 2000
@@ -493,6 +495,6 @@ NATIVE = (
     "PRODUCT_BLOCK_SIDE", "PRODUCT_BLOCK_DEPTH", "MIN_BLOCKED_ELEMENTS", "MIN_FUSED_ELEMENTS",
     "MIN_FUSED_NODE_ELEMENTS",
     "MIN_SMALL_GRAPH_RUNS", "RECURRING_CALL_ELEMENTS", "MIN_RECURRING_ELEMENTS",
-    "MAX_SMALL_GRAPH_NODES", "MAX_FUSED_NODES", "ORDERED_SUM_COLUMNS",
+    "ELEMENTS_PER_CALL", "MAX_FUSED_NODES", "ORDERED_SUM_COLUMNS",
     "MIN_PARALLEL_ATTENTION", "ATTENTION_SPLIT",
 )  # fmt: skip

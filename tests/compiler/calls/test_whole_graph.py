@@ -11,13 +11,15 @@ import numpy as np
 import pytest
 
 import ingot.core as mx
-import ingot.nn as nn
 from ingot import _native
 from ingot.compiler.call import eager
 from ingot.ops.internal.adjoints import cached_op
-from ingot.optimizers import Adam
-from ingot.tuning import MAX_SMALL_GRAPH_NODES, MIN_FUSED_ELEMENTS, MIN_SMALL_GRAPH_RUNS
-from ingot.utils import tree_flatten
+from ingot.tuning import (
+    ELEMENTS_PER_CALL,
+    MIN_FUSED_ELEMENTS,
+    MIN_FUSED_NODE_ELEMENTS,
+    MIN_SMALL_GRAPH_RUNS,
+)
 
 LENGTH = 10007
 
@@ -144,21 +146,42 @@ def test_a_small_graph_is_compiled_when_it_has_come_often() -> None:
     assert runs_in_c(lambda: np.testing.assert_array_equal(chain(a), expected_chain(x))) == 1
 
 
-def test_a_training_step_of_a_small_network_is_a_small_graph() -> None:
-    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
-    optimizer = Adam(1e-3)
-    x, y = mx.array(numbers(6)).reshape(2, 3), mx.array([0, 1])
-    gradients = nn.value_and_grad(
-        model, lambda m: nn.losses.cross_entropy(m(x), y, reduction="mean")
-    )
-    mx.eval(model.parameters())
-    for _ in range(2):  # the first one makes the optimizer's state
-        value, found = gradients(model)
-        optimizer.update(model, found)
-        results = [leaf for _, leaf in tree_flatten([value, model.parameters(), optimizer.state])]
-        nodes = [node for node in _native.topological(results) if node.op is not None]
-        mx.eval(results)
-    assert len(nodes) <= MAX_SMALL_GRAPH_NODES
+def test_a_larger_graph_is_compiled_earlier() -> None:
+    """Several hundred ops, of which each takes a few times as long as one on few elements."""
+    x = numbers(3 * ELEMENTS_PER_CALL)
+    a = mx.array(x)
+
+    def steps(a: mx.array) -> mx.array:
+        for _ in range(100):
+            a = mx.abs(a * 0.5 - 1.0)
+        return a
+
+    def expected(x: np.ndarray) -> np.ndarray:
+        for _ in range(100):
+            x = np.abs(x * np.float32(0.5) - np.float32(1))
+        return x
+
+    for _ in range(MIN_SMALL_GRAPH_RUNS // 4):
+        assert mx.eager_fusion_info()["programs"] == 0
+        mx.eval(steps(a))
+    assert mx.eager_fusion_info()["programs"] == 1
+    assert runs_in_c(lambda: np.testing.assert_array_equal(steps(a), expected(x))) == 1
+
+
+def test_views_do_not_make_a_graph_small() -> None:
+    """A training step has as many reshapes, transposes and broadcasts as ops that compute."""
+    x = numbers(2 * MIN_FUSED_NODE_ELEMENTS)
+    a = mx.array(x)
+
+    def viewed(a: mx.array) -> mx.array:
+        for _ in range(5):
+            a = a.reshape(-1, 2).T.reshape(2, -1, 1).transpose(1, 0, 2).reshape(-1, 2).T * 2.0
+            a = mx.abs(a).T.reshape(-1)
+        return a
+
+    for _ in range(2):
+        np.testing.assert_array_equal(viewed(a), np.abs(x) * 32)
+    assert mx.eager_fusion_info()["programs"] == 1
 
 
 def test_settings_forget_programs() -> None:

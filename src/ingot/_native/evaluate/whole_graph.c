@@ -7,6 +7,7 @@
 #include "objects/two_way_cache.h"
 #include "numpy_api.h"
 #include "tuning.h"
+#include <math.h>
 
 #define SET_COUNT 256     /* of programs */
 #define COUNTER_COUNT 512 /* of small graphs that have no program */
@@ -22,7 +23,7 @@ static CacheSet sets[SET_COUNT];
 /* How often each small graph was seen, by the hash of its key. */
 static struct {
     uint64_t hash;
-    long seen;
+    double seen; /* in runs of a graph on few elements */
 } counters[COUNTER_COUNT];
 static long long run_count;                     /* cache hits that ran */
 static _Thread_local const NodeList *evaluated; /* the graph that this thread evaluates as a whole */
@@ -52,38 +53,59 @@ static bool communicates(PyObject *op) {
     return is_of(op, callbacks.ordered_type);
 }
 
-typedef enum { DECLINED, SMALL, LARGE } Size;
+typedef struct {
+    int others;   /* nodes other than compiled functions, which are programs already, and communication */
+    int computed; /* those that are no views */
+    int fused, programs;
+    double elements, large_elements; /* of results; of those that are large enough for rule 2 */
+    bool has_large;
+} Totals;
 
-static Size size_of_graph(const NodeList *order, bool computes_pending, bool tracing) {
-    if (callbacks.fuse == NULL || callbacks.run_checked != NULL || order->count < 2 || order->count > MAX_FUSED_NODES)
-        return DECLINED;
-    bool large = false;
-    double total = 0;
-    int others = 0; /* nodes other than compiled functions, which are programs already, and communication */
-    int fused = 0, programs = 0;
-    for (Py_ssize_t i = 0; i < order->count; i++) {
-        Node *node = order->items[i];
-        if (node->op == NULL || (node->pending != NULL && !computes_pending) || (node->tracer && tracing))
-            return DECLINED;
-        others += !Py_IS_TYPE(node->op, (PyTypeObject *)callbacks.compiled_type) &&
-                  !Py_IS_TYPE(node->op, (PyTypeObject *)callbacks.output_type) && !communicates(node->op);
-        fused += is_of(node->op, callbacks.map_type) || is_of(node->op, callbacks.reduce_type);
-        programs += is_of(node->op, callbacks.alone_type);
-        double elements = count_elements(node);
-        if (elements >= MIN_FUSED_NODE_ELEMENTS && !is_view(node)) {
-            total += elements;
-            large |= elements >= MIN_FUSED_ELEMENTS;
-        }
-        if (PyErr_Occurred()) {
-            PyErr_Clear();
-            return DECLINED; /* evaluating the op raises the proper error */
-        }
+typedef struct {
+    enum { DECLINED, SMALL, LARGE } size;
+    double weight; /* of a run: what it gains as a program, relative to a graph on few elements */
+} Offer;
+
+/* Adds a node to the totals of a graph. Returns -1 for one that rules out a program. */
+static int add_node(Node *node, bool computes_pending, bool tracing, Totals *totals) {
+    if (node->op == NULL || (node->pending != NULL && !computes_pending) || (node->tracer && tracing))
+        return -1;
+    totals->fused += is_of(node->op, callbacks.map_type) || is_of(node->op, callbacks.reduce_type);
+    totals->programs += is_of(node->op, callbacks.alone_type);
+    if (Py_IS_TYPE(node->op, (PyTypeObject *)callbacks.compiled_type) ||
+        Py_IS_TYPE(node->op, (PyTypeObject *)callbacks.output_type) || communicates(node->op))
+        return 0;
+    totals->others++;
+    double elements = count_elements(node);
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+        return -1; /* evaluating the op raises the proper error */
     }
-    if (others < 2 || fused < 2 || fused < programs)
-        return DECLINED;
-    if (large && total >= (double)others * MIN_FUSED_NODE_ELEMENTS)
-        return LARGE;
-    return order->count <= MAX_SMALL_GRAPH_NODES ? SMALL : DECLINED;
+    if (is_view(node))
+        return 0;
+    totals->computed++;
+    totals->elements += elements > 0 ? elements : 0;
+    if (elements >= MIN_FUSED_NODE_ELEMENTS)
+        totals->large_elements += elements;
+    totals->has_large |= elements >= MIN_FUSED_ELEMENTS;
+    return 0;
+}
+
+static Offer offer_of_graph(const NodeList *order, bool computes_pending, bool tracing) {
+    Offer offer = {DECLINED, 1};
+    if (callbacks.fuse == NULL || callbacks.run_checked != NULL || order->count < 2 || order->count > MAX_FUSED_NODES)
+        return offer;
+    Totals totals = {0};
+    for (Py_ssize_t i = 0; i < order->count; i++) {
+        if (add_node(order->items[i], computes_pending, tracing, &totals) < 0)
+            return offer;
+    }
+    if (totals.others < 2 || totals.fused < 2 || totals.fused < totals.programs)
+        return offer;
+    bool is_large = totals.has_large && totals.large_elements >= (double)totals.computed * MIN_FUSED_NODE_ELEMENTS;
+    offer.size = is_large ? LARGE : SMALL;
+    offer.weight = 1 + floor(totals.elements / (fmax(totals.computed, 1) * ELEMENTS_PER_CALL));
+    return offer;
 }
 
 /* ---- keys ---- */
@@ -376,23 +398,24 @@ static int offer(Key *key, const NodeList *order, bool is_frequent) {
     return status;
 }
 
-/* Counts a small graph; whether it has recurred often enough for a program to pay off. Then counting starts over. */
-static bool recurs_often(const Key *key) {
+/* Counts a run of a small graph; whether it has recurred often enough for a program to pay off. Then counting starts over. */
+static bool recurs_often(const Key *key, double weight) {
     if (!key->has_program_key)
         return false;
     if (counters[key->key.hash % COUNTER_COUNT].hash != key->key.hash) {
         counters[key->key.hash % COUNTER_COUNT].hash = key->key.hash;
         counters[key->key.hash % COUNTER_COUNT].seen = 0;
     }
-    if (++counters[key->key.hash % COUNTER_COUNT].seen < MIN_SMALL_GRAPH_RUNS)
+    counters[key->key.hash % COUNTER_COUNT].seen += weight;
+    if (counters[key->key.hash % COUNTER_COUNT].seen < MIN_SMALL_GRAPH_RUNS)
         return false;
     counters[key->key.hash % COUNTER_COUNT].seen = 0;
     return true;
 }
 
 int evaluate_whole_graph(NodeList *order, Node **outputs, Py_ssize_t count, bool computes_pending, bool tracing) {
-    Size size = size_of_graph(order, computes_pending, tracing);
-    if (size == DECLINED)
+    Offer offered = offer_of_graph(order, computes_pending, tracing);
+    if (offered.size == DECLINED)
         return 0;
     Key key = {0};
     int status = make_key(&key, order, outputs, count);
@@ -402,8 +425,8 @@ int evaluate_whole_graph(NodeList *order, Node **outputs, Py_ssize_t count, bool
         /* While a profile is active, Python runs the graph, because it reports the nodes. */
         Entry *entry = key.has_program_key && callbacks.ran_node == NULL ? find(&key, order) : NULL;
         status = entry == NULL ? 0 : run_entry(entry, &key, order);
-        if (status == 0 && (size == LARGE || entry != NULL || recurs_often(&key)))
-            status = offer(&key, order, size == SMALL);
+        if (status == 0 && (offered.size == LARGE || entry != NULL || recurs_often(&key, offered.weight)))
+            status = offer(&key, order, offered.size == SMALL);
     }
     evaluated = outer;
     release_key(&key);

@@ -6,7 +6,7 @@ The rules, in the order in which they are applied; a graph that fails one runs o
     on this thread nor a background evaluation needs a node of the graph for itself.
 2.  **It is large enough to consider.** Some result has at least MIN_FUSED_ELEMENTS elements, there
     are two ops or more, and results of at least MIN_FUSED_NODE_ELEMENTS have that many elements per
-    op on average. Views do not count as results, nor compiled functions and their outputs as ops.
+    op on average. Views, compiled functions and their outputs do not count.
 3.  **Fusion can help**: at most MAX_FUSED_NODES nodes, of which two or more are
     elementwise or reductions, because nothing else is fused, and at least as many of these as of
     ops that are programs by themselves. A decoding step consists mostly of the latter: products,
@@ -19,8 +19,9 @@ The rules, in the order in which they are applied; a graph that fails one runs o
 5.  **Otherwise it is compiled if that pays** (`pays`): at once where its ops read and write at
     least MIN_BYTES_TO_FUSE_AT_ONCE, and MIN_BYTES_TO_FUSE_AT_ONCE_PER_NODE for each node; else
     when it is seen for the second time, unless its family has too many programs.
-6.  A graph that is too small for rule 2 and has at most MAX_SMALL_GRAPH_NODES nodes is considered
-    after MIN_SMALL_GRAPH_RUNS runs, and after as many more each time that it was declined.
+6.  A graph that is too small for rule 2 is considered after MIN_SMALL_GRAPH_RUNS runs, and after as
+    many more each time that it was declined. ELEMENTS_PER_CALL elements per op, on average, count
+    as one more run.
 
 A map or a reduction in a graph that runs op by op gets a program of its own once its `evaluate`
 rule has computed MIN_RECURRING_ELEMENTS for inputs of one layout (`dispatch_recurs` in
@@ -31,7 +32,7 @@ they do with a cache that grows by a token at each step, programs are seldom run
 MAX_TRIAL_PROGRAMS, a family gets another one only if its programs have been run
 MIN_RUNS_PER_PROGRAM times each, on average.
 
-Rules 1, 2, 3 and 6 apply to every evaluation, so they are in C (`size_of_graph` and `recurs_often`
+Rules 1, 2, 3 and 6 apply to every evaluation, so they are in C (`offer_of_graph` and `recurs_often`
 in `_native/evaluate/whole_graph.c`); the others are here. C also caches the programs that were run,
 so that equal graphs do not reach Python again. The thresholds and their reasons are in `tuning.py`.
 """
