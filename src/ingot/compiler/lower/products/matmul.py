@@ -323,13 +323,15 @@ def _has_short_rows(left: Matrices) -> bool:
 
 
 def _halves(product: Product, group: Group, strides_of: Strides, scratch: Scratch) -> Kernel:
-    """The kernel of a half-precision product with float32 sums. Operands are converted as they are
-    read if there are few rows; bfloat16 is multiplied in pairs if the processor can; otherwise the
-    operands are converted first.
+    """The kernel of a half-precision product with float32 sums. The right operand is converted as
+    it is read if there are few rows, whose elements each tile would convert again; bfloat16 is
+    multiplied in pairs if the processor can; otherwise both operands are converted first.
     """
     by_rows = product.right.column_stride == product.right.dtype.size
     in_pairs = _multiplies_pairs(product)
     if by_rows and product.m <= (MAX_UNPAIRED_ROWS if in_pairs else MAX_CONVERTED_ROWS):
+        left = scratch.converted(product.left, product.dtype, Area.LEFT)
+        product = product._replace(left=left)
         tile = wide_shape(product.dtype, product.n, product.m)
         build = _rows if _stays_in_l2(product.right) else strips
         return build(product, tile, group, strides_of)
