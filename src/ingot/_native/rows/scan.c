@@ -159,6 +159,8 @@ bool ingot_scan_rows(const ingot_scan *s) {
 #ifdef AVX512
     if (job.kernel->segments_in_lanes != NULL && ingot_has_avx512())
         job.segments = job.kernel->segments_in_lanes;
+    else if (job.kernel->segments_in_few_lanes != NULL && ingot_has_avx2())
+        job.segments = job.kernel->segments_in_few_lanes;
 #endif
     int64_t rows = s->before * s->behind, itemsize = dtype_table[s->dtype]->itemsize;
     if (s->behind >= MIN_SCANNED_COLUMNS && s->elements.strides[2] == itemsize && s->results.strides[2] == itemsize) {

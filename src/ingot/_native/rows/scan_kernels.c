@@ -33,32 +33,35 @@ INLINE double logaddexp_double(double a, double b) {
 #define MULTIPLY(a, b) ((a) * (b))
 
 #ifdef AVX512
-/* Maxima and minima of vectors. */
+/* Maxima and minima of vectors: of SEGMENTS lanes, and of the lanes of 32 bytes. */
 #define SELECT(VECTOR, mask, a, b) ((VECTOR)(((mask) & (__typeof__(mask))(a)) | (~(mask) & (__typeof__(mask))(b))))
-#define DEFINE_EXTREME_LANES(NAME, TYPE)                                              \
-    typedef TYPE NAME##_lanes __attribute__((vector_size(8 * sizeof(TYPE))));         \
-    AVX512 INLINE NAME##_lanes larger_lanes_##NAME(NAME##_lanes a, NAME##_lanes b) {  \
-        return SELECT(NAME##_lanes, a > b, a, b);                                     \
-    }                                                                                 \
-    AVX512 INLINE NAME##_lanes smaller_lanes_##NAME(NAME##_lanes a, NAME##_lanes b) { \
-        return SELECT(NAME##_lanes, a < b, a, b);                                     \
+#define DEFINE_EXTREME_LANES(TARGET, NAME, TYPE, BYTES)    \
+    typedef TYPE NAME __attribute__((vector_size(BYTES))); \
+    TARGET INLINE NAME larger_##NAME(NAME a, NAME b) {     \
+        return SELECT(NAME, a > b, a, b);                  \
+    }                                                      \
+    TARGET INLINE NAME smaller_##NAME(NAME a, NAME b) {    \
+        return SELECT(NAME, a < b, a, b);                  \
     }
-#define DEFINE_INEXACT_EXTREME_LANES(TYPE)                                            \
-    typedef TYPE TYPE##_lanes __attribute__((vector_size(8 * sizeof(TYPE))));         \
-    AVX512 INLINE TYPE##_lanes larger_lanes_##TYPE(TYPE##_lanes a, TYPE##_lanes b) {  \
-        TYPE##_lanes found = SELECT(TYPE##_lanes, (a > b) | (a != a), a, b);          \
-        return SELECT(TYPE##_lanes, (a == 0) & (b == 0), a + b, found);               \
-    }                                                                                 \
-    AVX512 INLINE TYPE##_lanes smaller_lanes_##TYPE(TYPE##_lanes a, TYPE##_lanes b) { \
-        TYPE##_lanes found = SELECT(TYPE##_lanes, (a < b) | (a != a), a, b);          \
-        return SELECT(TYPE##_lanes, (a == 0) & (b == 0), -(-a - b), found);           \
+#define DEFINE_INEXACT_EXTREME_LANES(TARGET, NAME, TYPE, BYTES)     \
+    typedef TYPE NAME __attribute__((vector_size(BYTES)));          \
+    TARGET INLINE NAME larger_##NAME(NAME a, NAME b) {              \
+        NAME found = SELECT(NAME, (a > b) | (a != a), a, b);        \
+        return SELECT(NAME, (a == 0) & (b == 0), a + b, found);     \
+    }                                                               \
+    TARGET INLINE NAME smaller_##NAME(NAME a, NAME b) {             \
+        NAME found = SELECT(NAME, (a < b) | (a != a), a, b);        \
+        return SELECT(NAME, (a == 0) & (b == 0), -(-a - b), found); \
     }
-DEFINE_EXTREME_LANES(uint32, uint32_t)
-DEFINE_EXTREME_LANES(int32, int32_t)
-DEFINE_EXTREME_LANES(uint64, uint64_t)
-DEFINE_EXTREME_LANES(int64, int64_t)
-DEFINE_INEXACT_EXTREME_LANES(float)
-DEFINE_INEXACT_EXTREME_LANES(double)
+#define DEFINE_FOR_BOTH(DEFINE, NAME, TYPE)              \
+    DEFINE(AVX512, lanes_##NAME, TYPE, 8 * sizeof(TYPE)) \
+    DEFINE(AVX2, whole_##NAME, TYPE, 32)
+DEFINE_FOR_BOTH(DEFINE_EXTREME_LANES, uint32, uint32_t)
+DEFINE_FOR_BOTH(DEFINE_EXTREME_LANES, int32, int32_t)
+DEFINE_FOR_BOTH(DEFINE_EXTREME_LANES, uint64, uint64_t)
+DEFINE_FOR_BOTH(DEFINE_EXTREME_LANES, int64, int64_t)
+DEFINE_FOR_BOTH(DEFINE_INEXACT_EXTREME_LANES, float, float)
+DEFINE_FOR_BOTH(DEFINE_INEXACT_EXTREME_LANES, double, double)
 #endif
 
 #define TYPE uint8_t
@@ -94,8 +97,8 @@ DEFINE_INEXACT_EXTREME_LANES(double)
 #define NAME(x) sum_32_##x
 #define COMBINE(a, b) ADD(a, b)
 #define IDENTITY 0
-#define BLOCK(x) x##_block_4
-#define COMBINE_LANES(a, b) ADD(a, b)
+#define BLOCK(x) x##_4
+#define COMBINE_LANES(x, a, b) ADD(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE uint32_t
@@ -103,8 +106,8 @@ DEFINE_INEXACT_EXTREME_LANES(double)
 #define NAME(x) product_32_##x
 #define COMBINE(a, b) MULTIPLY(a, b)
 #define IDENTITY 1
-#define BLOCK(x) x##_block_4
-#define COMBINE_LANES(a, b) MULTIPLY(a, b)
+#define BLOCK(x) x##_4
+#define COMBINE_LANES(x, a, b) MULTIPLY(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE uint64_t
@@ -112,8 +115,8 @@ DEFINE_INEXACT_EXTREME_LANES(double)
 #define NAME(x) sum_64_##x
 #define COMBINE(a, b) ADD(a, b)
 #define IDENTITY 0
-#define BLOCK(x) x##_block_8
-#define COMBINE_LANES(a, b) ADD(a, b)
+#define BLOCK(x) x##_8
+#define COMBINE_LANES(x, a, b) ADD(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE uint64_t
@@ -121,8 +124,8 @@ DEFINE_INEXACT_EXTREME_LANES(double)
 #define NAME(x) product_64_##x
 #define COMBINE(a, b) MULTIPLY(a, b)
 #define IDENTITY 1
-#define BLOCK(x) x##_block_8
-#define COMBINE_LANES(a, b) MULTIPLY(a, b)
+#define BLOCK(x) x##_8
+#define COMBINE_LANES(x, a, b) MULTIPLY(a, b)
 #include "rows/scan_loop.h"
 
 /* -0 is the identity of addition: -0 + x is x for every x, -0 included. */
@@ -131,8 +134,8 @@ DEFINE_INEXACT_EXTREME_LANES(double)
 #define NAME(x) sum_float_##x
 #define COMBINE(a, b) ADD(a, b)
 #define IDENTITY (-0.0)
-#define BLOCK(x) x##_block_4
-#define COMBINE_LANES(a, b) ADD(a, b)
+#define BLOCK(x) x##_widened
+#define COMBINE_LANES(x, a, b) ADD(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE double
@@ -140,8 +143,8 @@ DEFINE_INEXACT_EXTREME_LANES(double)
 #define NAME(x) sum_double_##x
 #define COMBINE(a, b) ADD(a, b)
 #define IDENTITY (-0.0)
-#define BLOCK(x) x##_block_8
-#define COMBINE_LANES(a, b) ADD(a, b)
+#define BLOCK(x) x##_8
+#define COMBINE_LANES(x, a, b) ADD(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE float
@@ -149,8 +152,8 @@ DEFINE_INEXACT_EXTREME_LANES(double)
 #define NAME(x) product_float_##x
 #define COMBINE(a, b) MULTIPLY(a, b)
 #define IDENTITY 1
-#define BLOCK(x) x##_block_4
-#define COMBINE_LANES(a, b) MULTIPLY(a, b)
+#define BLOCK(x) x##_4
+#define COMBINE_LANES(x, a, b) MULTIPLY(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE double
@@ -158,8 +161,8 @@ DEFINE_INEXACT_EXTREME_LANES(double)
 #define NAME(x) product_double_##x
 #define COMBINE(a, b) MULTIPLY(a, b)
 #define IDENTITY 1
-#define BLOCK(x) x##_block_8
-#define COMBINE_LANES(a, b) MULTIPLY(a, b)
+#define BLOCK(x) x##_8
+#define COMBINE_LANES(x, a, b) MULTIPLY(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE uint8_t
@@ -223,8 +226,8 @@ DEFINE_INEXACT_EXTREME_LANES(double)
 #define NAME(x) maximum_uint32_##x
 #define COMBINE(a, b) LARGER(a, b)
 #define IDENTITY 0
-#define BLOCK(x) x##_block_4
-#define COMBINE_LANES(a, b) larger_lanes_uint32(a, b)
+#define BLOCK(x) x##_4
+#define COMBINE_LANES(x, a, b) larger_##x##_uint32(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE uint32_t
@@ -232,8 +235,8 @@ DEFINE_INEXACT_EXTREME_LANES(double)
 #define NAME(x) minimum_uint32_##x
 #define COMBINE(a, b) SMALLER(a, b)
 #define IDENTITY UINT32_MAX
-#define BLOCK(x) x##_block_4
-#define COMBINE_LANES(a, b) smaller_lanes_uint32(a, b)
+#define BLOCK(x) x##_4
+#define COMBINE_LANES(x, a, b) smaller_##x##_uint32(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE int32_t
@@ -241,8 +244,8 @@ DEFINE_INEXACT_EXTREME_LANES(double)
 #define NAME(x) maximum_int32_##x
 #define COMBINE(a, b) LARGER(a, b)
 #define IDENTITY INT32_MIN
-#define BLOCK(x) x##_block_4
-#define COMBINE_LANES(a, b) larger_lanes_int32(a, b)
+#define BLOCK(x) x##_4
+#define COMBINE_LANES(x, a, b) larger_##x##_int32(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE int32_t
@@ -250,8 +253,8 @@ DEFINE_INEXACT_EXTREME_LANES(double)
 #define NAME(x) minimum_int32_##x
 #define COMBINE(a, b) SMALLER(a, b)
 #define IDENTITY INT32_MAX
-#define BLOCK(x) x##_block_4
-#define COMBINE_LANES(a, b) smaller_lanes_int32(a, b)
+#define BLOCK(x) x##_4
+#define COMBINE_LANES(x, a, b) smaller_##x##_int32(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE uint64_t
@@ -259,8 +262,8 @@ DEFINE_INEXACT_EXTREME_LANES(double)
 #define NAME(x) maximum_uint64_##x
 #define COMBINE(a, b) LARGER(a, b)
 #define IDENTITY 0
-#define BLOCK(x) x##_block_8
-#define COMBINE_LANES(a, b) larger_lanes_uint64(a, b)
+#define BLOCK(x) x##_8
+#define COMBINE_LANES(x, a, b) larger_##x##_uint64(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE uint64_t
@@ -268,8 +271,8 @@ DEFINE_INEXACT_EXTREME_LANES(double)
 #define NAME(x) minimum_uint64_##x
 #define COMBINE(a, b) SMALLER(a, b)
 #define IDENTITY UINT64_MAX
-#define BLOCK(x) x##_block_8
-#define COMBINE_LANES(a, b) smaller_lanes_uint64(a, b)
+#define BLOCK(x) x##_8
+#define COMBINE_LANES(x, a, b) smaller_##x##_uint64(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE int64_t
@@ -277,8 +280,8 @@ DEFINE_INEXACT_EXTREME_LANES(double)
 #define NAME(x) maximum_int64_##x
 #define COMBINE(a, b) LARGER(a, b)
 #define IDENTITY INT64_MIN
-#define BLOCK(x) x##_block_8
-#define COMBINE_LANES(a, b) larger_lanes_int64(a, b)
+#define BLOCK(x) x##_8
+#define COMBINE_LANES(x, a, b) larger_##x##_int64(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE int64_t
@@ -286,8 +289,8 @@ DEFINE_INEXACT_EXTREME_LANES(double)
 #define NAME(x) minimum_int64_##x
 #define COMBINE(a, b) SMALLER(a, b)
 #define IDENTITY INT64_MAX
-#define BLOCK(x) x##_block_8
-#define COMBINE_LANES(a, b) smaller_lanes_int64(a, b)
+#define BLOCK(x) x##_8
+#define COMBINE_LANES(x, a, b) smaller_##x##_int64(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE float
@@ -295,8 +298,8 @@ DEFINE_INEXACT_EXTREME_LANES(double)
 #define NAME(x) maximum_float_##x
 #define COMBINE(a, b) larger_float(a, b)
 #define IDENTITY (-INFINITY)
-#define BLOCK(x) x##_block_4
-#define COMBINE_LANES(a, b) larger_lanes_float(a, b)
+#define BLOCK(x) x##_4
+#define COMBINE_LANES(x, a, b) larger_##x##_float(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE float
@@ -304,8 +307,8 @@ DEFINE_INEXACT_EXTREME_LANES(double)
 #define NAME(x) minimum_float_##x
 #define COMBINE(a, b) smaller_float(a, b)
 #define IDENTITY INFINITY
-#define BLOCK(x) x##_block_4
-#define COMBINE_LANES(a, b) smaller_lanes_float(a, b)
+#define BLOCK(x) x##_4
+#define COMBINE_LANES(x, a, b) smaller_##x##_float(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE float
@@ -320,8 +323,8 @@ DEFINE_INEXACT_EXTREME_LANES(double)
 #define NAME(x) maximum_double_##x
 #define COMBINE(a, b) larger_double(a, b)
 #define IDENTITY (-INFINITY)
-#define BLOCK(x) x##_block_8
-#define COMBINE_LANES(a, b) larger_lanes_double(a, b)
+#define BLOCK(x) x##_8
+#define COMBINE_LANES(x, a, b) larger_##x##_double(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE double
@@ -329,8 +332,8 @@ DEFINE_INEXACT_EXTREME_LANES(double)
 #define NAME(x) minimum_double_##x
 #define COMBINE(a, b) smaller_double(a, b)
 #define IDENTITY INFINITY
-#define BLOCK(x) x##_block_8
-#define COMBINE_LANES(a, b) smaller_lanes_double(a, b)
+#define BLOCK(x) x##_8
+#define COMBINE_LANES(x, a, b) smaller_##x##_double(a, b)
 #include "rows/scan_loop.h"
 
 #define TYPE double

@@ -16,8 +16,10 @@ enum {
 
 typedef struct {
     void (*segments)(const char *const *from, char *const *to, int64_t in, int64_t out, int64_t count, void *values);
-    /* The same with AVX-512; NULL if there is no such version. */
+    /* The same in lanes of vectors, with AVX-512 and with AVX2; NULL if there is no such version. */
     void (*segments_in_lanes)(const char *const *from, char *const *to, int64_t in, int64_t out, int64_t count, void *values);
+    void (*segments_in_few_lanes)(const char *const *from, char *const *to, int64_t in, int64_t out, int64_t count,
+                                  void *values);
     void (*segment)(const char *from, char *to, int64_t in, int64_t out, int64_t count, void *value);
     void (*columns)(const char *from, char *to, int64_t in, int64_t out, int64_t count, int64_t width);
     void (*start)(void *values, int64_t count);    /* fills in the identity */

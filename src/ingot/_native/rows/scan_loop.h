@@ -1,7 +1,7 @@
 /* Scans of elements of one TYPE that accumulate in ACC. scan_kernels.c includes this for each type, with NAME(x) to
  * make function names unique, and COMBINE(a, b) and IDENTITY. BLOCK(x) makes the names of the functions that read and
- * write blocks of such elements, and COMBINE_LANES(a, b) combines vectors of them; types without these have no scans in
- * lanes. */
+ * write blocks of such elements, and COMBINE_LANES(x, a, b) combines vectors of them, where x is `lanes` for AVX-512 and
+ * `whole` for AVX2; types without these have no scans in lanes. */
 
 /* Interleaves several segments one cache line at a time: at power-of-two lengths, all segments fall into the same L1
  * set, which holds no more lines than that. */
@@ -56,13 +56,13 @@ typedef ACC NAME(lanes) __attribute__((vector_size(SEGMENTS * sizeof(ACC))));
 /* The next `width` elements of each segment. */
 AVX512 INLINE void NAME(block)(const char *const *from, char *const *to, int64_t at, int width, NAME(lanes) * acc) {
     NAME(elements) block[SEGMENTS];
-    BLOCK(read)(from, at, width, block);
+    BLOCK(read_part)(from, at, width, block);
     for (int i = 0; i < width; i++) {
-        *acc = COMBINE_LANES(*acc, __builtin_convertvector(block[i], NAME(lanes)));
+        *acc = COMBINE_LANES(lanes, *acc, __builtin_convertvector(block[i], NAME(lanes)));
         block[i] = __builtin_convertvector(*acc, NAME(elements));
     }
     if (to != NULL)
-        BLOCK(write)(to, at, width, block);
+        BLOCK(write_part)(to, at, width, block);
 }
 
 AVX512 INLINE void NAME(blocks)(const char *const *from, char *const *to, int64_t count, void *values) {
@@ -86,9 +86,58 @@ AVX512 static void NAME(segments_in_lanes)(const char *const *from, char *const 
     else
         NAME(blocks)(from, to, count, values);
 }
-#define SEGMENTS_IN_LANES NAME(segments_in_lanes)
+
+enum { NAME(width) = 32 / sizeof(ACC) };
+typedef TYPE NAME(few_elements) __attribute__((vector_size(NAME(width) * sizeof(TYPE))));
+typedef ACC NAME(few_lanes) __attribute__((vector_size(32)));
+
+/* The next elements of some segments, as many as there are lanes. */
+AVX2 INLINE void NAME(whole_block)(const char *const *from, char *const *to, int64_t at, NAME(few_lanes) * acc) {
+    NAME(few_elements) block[NAME(width)];
+    BLOCK(read_whole)(from, at, block);
+    for (int i = 0; i < NAME(width); i++) {
+        *acc = COMBINE_LANES(whole, *acc, __builtin_convertvector(block[i], NAME(few_lanes)));
+        block[i] = __builtin_convertvector(*acc, NAME(few_elements));
+    }
+    if (to != NULL)
+        BLOCK(write_whole)(to, at, block);
+}
+
+/* A cache line of each segment at a time; the elements after the last whole line one by one. */
+AVX2 INLINE void NAME(lines)(const char *const *from, char *const *to, int64_t count, void *values) {
+    enum { GROUPS = SEGMENTS / NAME(width), LENGTH = LINE / sizeof(TYPE) };
+    NAME(few_lanes) acc[GROUPS];
+    const char *rest[SEGMENTS];
+    char *results[SEGMENTS];
+    int64_t at = 0;
+    memcpy(acc, values, sizeof acc);
+    for (; at + LENGTH <= count; at += LENGTH)
+        for (int group = 0; group < GROUPS; group++)
+            for (int i = 0; i < LENGTH; i += NAME(width)) {
+                int first = group * NAME(width);
+                NAME(whole_block)(from + first, to == NULL ? NULL : to + first, at + i, acc + group);
+            }
+    memcpy(values, acc, sizeof acc);
+    for (int s = 0; s < SEGMENTS; s++) {
+        rest[s] = from[s] + at * (int64_t)sizeof(TYPE);
+        results[s] = to == NULL ? NULL : to[s] + at * (int64_t)sizeof(TYPE);
+    }
+    NAME(segments)(rest, to == NULL ? NULL : results, sizeof(TYPE), sizeof(TYPE), count - at, values);
+}
+
+/* Same as segments(), in lanes of vectors of 32 bytes. */
+AVX2 static void NAME(segments_in_few_lanes)(const char *const *from, char *const *to, int64_t in, int64_t out, int64_t count,
+                                             void *values) {
+    if (in != (int64_t)sizeof(TYPE) || (to != NULL && out != (int64_t)sizeof(TYPE)))
+        NAME(segments)(from, to, in, out, count, values);
+    else if (to == NULL)
+        NAME(lines)(from, NULL, count, values);
+    else
+        NAME(lines)(from, to, count, values);
+}
+#define IN_LANES NAME(segments_in_lanes), NAME(segments_in_few_lanes)
 #else
-#define SEGMENTS_IN_LANES NULL
+#define IN_LANES NULL, NULL
 #endif
 
 /* Scans one segment. */
@@ -156,11 +205,11 @@ static void NAME(follow)(void *value, const void *next) {
 }
 
 static const ingot_scan_kernel NAME(kernel) = {
-    NAME(segments), SEGMENTS_IN_LANES, NAME(segment), NAME(columns), NAME(start), NAME(follow), sizeof(ACC),
+    NAME(segments), IN_LANES, NAME(segment), NAME(columns), NAME(start), NAME(follow), sizeof(ACC),
 };
 
 #undef SCAN_SEGMENTS
-#undef SEGMENTS_IN_LANES
+#undef IN_LANES
 #undef TYPE
 #undef ACC
 #undef NAME

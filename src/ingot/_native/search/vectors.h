@@ -16,6 +16,11 @@
 static inline int ingot_has_avx512(void) {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 }
+/* For functions that are called only if ingot_has_avx2() is true, or in such as have AVX512. */
+#define AVX2 __attribute__((target("avx2")))
+static inline int ingot_has_avx2(void) {
+    return __builtin_cpu_supports("avx2");
+}
 #endif
 #endif
 #ifndef FOR_EACH_MACHINE
