@@ -9,6 +9,7 @@ import pytest
 
 import ingot.core as mx
 from ingot.compiler.forms.plan import Plan
+from ingot.compiler.lower.products import matmul
 
 N = 64
 X = mx.array(np.random.default_rng(0).standard_normal((N, N)).astype(np.float32))
@@ -20,6 +21,13 @@ def plan_of(function: Any, *args: Any) -> Plan:
     return found
 
 
+@pytest.fixture
+def no_panels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products of few rows read their operands in place, also on processors with 16 registers."""
+    monkeypatch.setattr(matmul, "MIN_PACKED_ROWS_OF_FEW", matmul.MIN_PACKED_ROWS)
+
+
+@pytest.mark.usefixtures("no_panels")
 def test_a_chain_of_products_needs_two_blocks() -> None:
     def chain(x: Any) -> Any:
         for _ in range(10):
@@ -29,6 +37,7 @@ def test_a_chain_of_products_needs_two_blocks() -> None:
     assert plan_of(chain, X).arena == 2 * BYTES
 
 
+@pytest.mark.usefixtures("no_panels")
 def test_a_map_reuses_the_block_of_an_operand_that_dies_in_it() -> None:
     assert plan_of(lambda x: mx.exp(x @ x) @ x, X).arena == BYTES
     # the product is needed again, so the map has a place of its own

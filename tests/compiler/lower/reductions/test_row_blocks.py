@@ -14,6 +14,7 @@ from tests.compiler.lower.nests_of_calls import texts_of
 
 import ingot.core as mx
 from ingot import _native
+from ingot.runtime.processor import vector_bytes
 
 SHAPES = [(1,), (700,), (33, 65), (3, 9000), (9000, 3), (5, 40, 9), (4, 1, 6, 5)]
 REDUCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
@@ -235,7 +236,7 @@ def test_extremes_of_rows_have_as_many_lanes_as_they_fill(name: str, length: int
 )
 def test_bundles_of_many_vectors_are_not_unrolled(name: str, length: int, unrolled: bool) -> None:
     (text,) = texts_of(lambda x: getattr(mx, name)(x, axis=1), mx.zeros((3, length)))
-    assert ("unroll" in text) is unrolled
+    assert ("unroll" in text) is (unrolled or vector_bytes() < 64)  # which has shorter bundles
 
 
 @pytest.mark.parametrize("length", [9, 15, 17, 26, 27, 31, 33, 63, 65, 97])
