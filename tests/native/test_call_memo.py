@@ -182,3 +182,23 @@ def test_equal_calls_share_their_ops_but_not_their_nodes() -> None:
     assert second._node.inputs == (y._node,)
     with _native.tracing:
         assert mx.reshape(y, (2, 6))._node.inputs == (y._node,)
+
+
+def test_an_array_that_another_thread_re_points_while_a_key_is_made() -> None:
+    values = numbers(4, 6)
+    x = mx.array(values)
+    stopped = threading.Event()
+
+    def re_point() -> None:
+        while not stopped.is_set():
+            x[:] = mx.array(values)
+
+    other = threading.Thread(target=re_point)
+    other.start()
+    try:
+        for _ in range(2000):
+            assert mx.reshape(x, [2, 12]).shape == (2, 12)
+            assert x[[0, 2]].shape == (2, 6)
+    finally:
+        stopped.set()
+        other.join()

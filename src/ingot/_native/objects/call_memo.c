@@ -81,7 +81,7 @@ static bool push_array(MemoKey *key, PyObject *object) {
         same++;
     Py_ssize_t axes = PyTuple_GET_SIZE(node->shape);
     key->objects[key->array_count] = object;
-    key->nodes[key->array_count++] = node;
+    key->nodes[key->array_count++] = (Node *)Py_NewRef(node);
     /* The key includes which earlier argument has the same node, because steps refer to arguments by position. */
     if (!push(key, TAG_ARRAY) || !push(key, (uint64_t)same) || !push(key, (uint64_t)(uintptr_t)node->dtype) ||
         !push(key, (uint64_t)axes))
@@ -173,6 +173,11 @@ bool memo_key(MemoKey *key, PyObject *function, PyObject *const *arguments, Py_s
     return key->array_count > 0;
 }
 
+void memo_key_release(MemoKey *key) {
+    while (key->array_count > 0)
+        Py_DECREF(key->nodes[--key->array_count]);
+}
+
 /* ---- replaying known calls ---- */
 
 static Node *make_step(const Step *step, const MemoKey *key, Node **made) {
@@ -206,15 +211,9 @@ int memo_find(const MemoKey *key, PyObject **argument, Node **result) {
     MemoEntry *entry = (MemoEntry *)cache_find(sets, SET_COUNT, &key->key, NULL, NULL);
     if (entry == NULL)
         return 0;
-    /* Building nodes may run the garbage collector and with it arbitrary code, which may re-point arrays to
-     * other nodes. */
-    entry->references++;
-    for (int i = 0; i < key->array_count; i++)
-        Py_INCREF(key->nodes[i]);
+    entry->references++; /* building nodes may run the garbage collector and with it code that changes the cache */
     *argument = entry->is_argument ? key->objects[-1 - entry->result] : NULL;
     *result = make_again(entry, key);
-    for (int i = 0; i < key->array_count; i++)
-        Py_DECREF(key->nodes[i]);
     release_entry(entry);
     return *result == NULL ? -1 : 1;
 }
