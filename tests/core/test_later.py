@@ -39,6 +39,30 @@ def test_they_are_not_imported_with_the_module() -> None:
     assert modules & set(loaded) == set()
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        "mx.array(np.array([1.5], ml_dtypes.bfloat16))",
+        "mx.array([1.5], mx.bfloat16)",
+        "mx.ones(1, mx.bfloat16) * 1.5",
+    ],
+)
+def test_bfloat16_is_imported_when_it_is_used(make: str) -> None:
+    code = f"""
+        import sys
+        import numpy as np
+        import ingot.core as mx
+        assert "ml_dtypes" not in sys.modules
+        import ml_dtypes
+        x = {make}
+        value, gradient = mx.value_and_grad(lambda x: (x * x).sum())(x)
+        assert gradient.dtype == mx.bfloat16, gradient
+        assert np.array(gradient).dtype == ml_dtypes.bfloat16
+        print(value.item(), gradient.item(), mx.compile(mx.sum)(x @ x).item())
+    """
+    assert _output(code) == ["2.25", "3.0", "2.25"]
+
+
 def test_dir_and_star_list_them() -> None:
     names = {*ORIGINS, *SUBMODULES}
     assert names <= set(_output("import ingot.core as mx; print(*dir(mx))"))

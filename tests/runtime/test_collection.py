@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from ingot.runtime import collection
-from ingot.runtime.collection import collection_paused
+from ingot.runtime.collection import collection_paused, objects_stay
 
 
 def test_blocks_nest() -> None:
@@ -57,3 +57,19 @@ def test_forked_processes_collect() -> None:
     thread.join()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert gc.isenabled()
+
+
+def test_objects_that_stay_are_old_at_once() -> None:
+    """And what the program has frozen stays frozen."""
+    with objects_stay():
+        found = [[number] for number in range(10)]
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    assert any(each is found for each in gc.get_objects(generation=2))
+    gc.freeze()
+    try:
+        with objects_stay():
+            pass
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()

@@ -13,6 +13,7 @@
     CALLBACK(coerce)              \
     CALLBACK(scalar)              \
     CALLBACK(dtype_named)         \
+    CALLBACK(numpy_bfloat16)      \
     CALLBACK(resolve_stream)      \
     CALLBACK(source_of)           \
     CALLBACK(state_lock)          \

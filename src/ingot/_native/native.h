@@ -36,13 +36,14 @@ typedef struct {
     const char *name;
     int number;
     int itemsize;
-    PyObject *numpy; /* numpy.dtype, set by graph/dtype.py */
+    PyObject *numpy; /* numpy.dtype, set by graph/dtype.py; that of bfloat16 is NULL before it is used (`dtype_numpy`) */
 } Dtype;
 
 extern PyTypeObject *Dtype_Type;
 extern Dtype *dtype_table[DTYPE_COUNT];
 
 Dtype *dtype_promote(Dtype *a, Dtype *b);
+PyObject *dtype_numpy(Dtype *self); /* borrowed; NULL with an exception */
 static inline bool dtype_is_integer(Dtype *t) {
     return t->number >= UINT8 && t->number <= INT64;
 }

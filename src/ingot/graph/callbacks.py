@@ -41,6 +41,7 @@ class Callbacks(TypedDict, total=False):
     coerce: Callable[[Any, Dtype | None], Any]  # an operand of another library, or NotImplemented
     scalar: Callable[[Any, Dtype], array]  # a 0-d constant
     dtype_named: Callable[[str], Dtype]  # what pickles call
+    numpy_bfloat16: Callable[[], np.dtype[Any]]  # which is imported when it is first used
     resolve_stream: Callable[[Any], Stream]
     state_lock: Any  # the RLock held while implicit states are updated
     source_of: Callable[[CodeType, int], Source]  # (code, instruction) -> the user's line

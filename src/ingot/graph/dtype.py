@@ -5,9 +5,8 @@ predicates on them.
 from __future__ import annotations
 
 import enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import ml_dtypes
 import numpy as np
 
 from ingot import _native
@@ -29,6 +28,12 @@ from ingot._native import (
     uint64,
 )
 from ingot._native import promote as promote
+from ingot.graph.deferred import Deferred
+
+if TYPE_CHECKING:
+    import ml_dtypes
+else:
+    ml_dtypes = Deferred("ml_dtypes")  # importing it takes a twentieth of the time of importing all
 
 __all__ = [
     "Dtype",
@@ -74,10 +79,19 @@ ALL_DTYPES: tuple[Dtype, ...] = (
     complex64,
 )
 
-for _dtype in ALL_DTYPES:
-    _dtype.numpy = np.dtype(ml_dtypes.bfloat16 if _dtype is bfloat16 else _dtype.name)
+_by_numpy: dict[Any, Dtype] = {}
 
-_by_numpy: dict[Any, Dtype] = {dtype.numpy: dtype for dtype in ALL_DTYPES}
+for _dtype in ALL_DTYPES:
+    if _dtype is not bfloat16:
+        _dtype.numpy = np.dtype(_dtype.name)
+        _by_numpy[_dtype.numpy] = _dtype
+
+
+def numpy_bfloat16() -> np.dtype[Any]:
+    """The NumPy dtype of bfloat16; C asks for it once, when it is first used."""
+    found = np.dtype(ml_dtypes.bfloat16)
+    _by_numpy[found] = bfloat16
+    return found
 
 
 def dtype_named(name: str) -> Dtype:
@@ -86,12 +100,18 @@ def dtype_named(name: str) -> Dtype:
     return found
 
 
-_native.set_callbacks(dtype_named=dtype_named)
+_native.set_callbacks(dtype_named=dtype_named, numpy_bfloat16=numpy_bfloat16)
 
 
 def from_numpy(dtype: Any) -> Dtype | None:
     """The dtype whose elements have this NumPy dtype in native byte order, or None."""
-    return _by_numpy.get(dtype)
+    found = _by_numpy.get(dtype)
+    return bfloat16 if found is None and is_numpy_bfloat16(dtype) else found
+
+
+def is_numpy_bfloat16(dtype: Any) -> bool:
+    """Whether a NumPy dtype is that of bfloat16."""
+    return isinstance(dtype, np.dtype) and dtype.kind == "V" and dtype == bfloat16.numpy
 
 
 class DtypeCategory(enum.Enum):

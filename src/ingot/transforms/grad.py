@@ -7,9 +7,9 @@ from numbers import Number
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from ingot import _native
-from ingot._native import Dtype, array, replace_leaves
+from ingot._native import array, replace_leaves
 from ingot.graph.arrays.construct import scalar
-from ingot.graph.dtype import ALL_DTYPES
+from ingot.graph.dtype import ALL_DTYPES, bfloat16
 from ingot.graph.shape import shape_text
 from ingot.transforms.containers import Followed, call_followed
 from ingot.transforms.tracing import check_arrays, check_callable, named_after
@@ -25,7 +25,8 @@ A = TypeVar("A", bound=array)
 _NUMBERS = "Numbers read from arrays, by .item() or NumPy, are constants: return the array itself."
 _MORE = "To return more beside the loss, use value_and_grad."
 
-_one: dict[Dtype, array] = {dtype: scalar(1, dtype) for dtype in ALL_DTYPES}
+# without bfloat16, whose NumPy dtype few programs need to import
+_one = {dtype: scalar(1, dtype) for dtype in ALL_DTYPES if dtype is not bfloat16}
 
 
 @overload
@@ -159,7 +160,8 @@ def _differentiated(
             value = call_followed(name, fun, followed, arguments, kwargs)
             loss = loss_of(name, value)
             leaves = [node for argument in followed for node in argument.nodes]
-            found = backward([loss], [_one[loss.dtype]], leaves)
+            one = _one.get(loss.dtype)
+            found = backward([loss], [scalar(1, bfloat16) if one is None else one], leaves)
             gradients = replace_leaves([argument.tree for argument in followed], found, True)
         by_position = tuple(gradients[: len(positions)])
         unwrapped = by_position if len(positions) > 1 else by_position[0] if positions else None

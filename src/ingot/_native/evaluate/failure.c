@@ -85,7 +85,7 @@ static void report_wrong_result(PyObject *op, PyArrayObject *array, PyObject *sh
     PyErr_Format(PyExc_RuntimeError,
                  "the evaluate rule of %R returned shape %R and dtype %R where %R and %R were inferred; "
                  "this is a bug in ingot.",
-                 op, found, PyArray_DESCR(array), shape, dtype->numpy);
+                 op, found, PyArray_DESCR(array), shape, dtype_numpy(dtype));
     Py_DECREF(found);
 }
 
@@ -95,7 +95,7 @@ static PyObject *checked_result(PyObject *op, PyObject *result, PyObject *shape,
     if (ndarray == NULL)
         return NULL;
     PyArrayObject *array = as_ndarray(ndarray);
-    PyArray_Descr *wanted = (PyArray_Descr *)dtype->numpy;
+    PyArray_Descr *wanted = (PyArray_Descr *)dtype_numpy(dtype);
     int same = PyArray_DESCR(array) == wanted || PyArray_EquivTypes(PyArray_DESCR(array), wanted);
     if (same == 1)
         same = has_shape(array, shape);

@@ -210,15 +210,11 @@ static PyObject *call_by_shapes(Checked *self, MemoKey *key, PyObject *const *ar
     }
     if (found)
         return array_from_node(node);
-    for (int i = 0; i < key->array_count; i++)
-        Py_INCREF(key->nodes[i]); /* the call may re-point the handles */
     bool usual = false;
     PyObject *result = call_function(self, arguments, flagged, keywords, &usual);
     PyObject *object = self->sets_item ? arguments[0] : result;
     if (result != NULL && usual && is_array(object))
         memo_keep(key, ((Array *)object)->node, self->sets_item ? NULL : object);
-    for (int i = 0; i < key->array_count; i++)
-        Py_DECREF(key->nodes[i]);
     return result;
 }
 
@@ -233,13 +229,17 @@ static bool has_mask(const MemoKey *key) {
 static PyObject *call_checked(PyObject *object, PyObject *const *arguments, size_t flagged, PyObject *keywords) {
     Checked *self = (Checked *)object;
     PyObject *result;
-    MemoKey key;
     bool usual;
-    if (self->by_shapes && memo_key(&key, object, arguments, PyVectorcall_NARGS(flagged), keywords) &&
-        !(self->subscripts && has_mask(&key)))
-        result = call_by_shapes(self, &key, arguments, flagged, keywords);
-    else
+    if (self->by_shapes) {
+        MemoKey key;
+        if (memo_key(&key, object, arguments, PyVectorcall_NARGS(flagged), keywords) && !(self->subscripts && has_mask(&key)))
+            result = call_by_shapes(self, &key, arguments, flagged, keywords);
+        else
+            result = call_function(self, arguments, flagged, keywords, &usual);
+        memo_key_release(&key);
+    } else {
         result = call_function(self, arguments, flagged, keywords, &usual);
+    }
     if (result == NULL)
         ingot_shorten_traceback(); /* errors leave the package here */
     return result;

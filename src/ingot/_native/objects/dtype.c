@@ -60,15 +60,34 @@ static PyObject *dtype_reduce(Dtype *self, PyObject *Py_UNUSED(ignored)) {
     return function == NULL ? NULL : Py_BuildValue("O(s)", function, self->name);
 }
 
+/* That of bfloat16 is imported when it is first used. */
+PyObject *dtype_numpy(Dtype *self) {
+    if (self->numpy == NULL) {
+        PyObject *function = REQUIRED(numpy_bfloat16);
+        PyObject *found = function == NULL ? NULL : PyObject_CallNoArgs(function);
+        Py_XSETREF(self->numpy, found);
+    }
+    return self->numpy;
+}
+
+static PyObject *get_numpy(Dtype *self, void *Py_UNUSED(closure)) {
+    return Py_XNewRef(dtype_numpy(self));
+}
+
+static int set_numpy(Dtype *self, PyObject *numpy, void *Py_UNUSED(closure)) {
+    Py_XSETREF(self->numpy, Py_XNewRef(numpy));
+    return 0;
+}
+
 static PyMemberDef members[] = {
     {"size", T_INT, offsetof(Dtype, itemsize), READONLY, "Size of one element in bytes."},
     {"number", T_INT, offsetof(Dtype, number), READONLY, "Position among the dtypes, from bool_ to complex64."},
-    {"numpy", T_OBJECT, offsetof(Dtype, numpy), 0, "The numpy.dtype of arrays that hold such elements."},
     {NULL, 0, 0, 0, NULL},
 };
 
 static PyGetSetDef properties[] = {
     {"name", (getter)dtype_name, NULL, "The name without the module.", NULL},
+    {"numpy", (getter)get_numpy, (setter)set_numpy, "The numpy.dtype of arrays that hold such elements.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

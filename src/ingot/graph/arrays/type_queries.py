@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import ml_dtypes
 import numpy as np
 
 from ingot._native import Dtype, array, promote
+from ingot.graph.deferred import Deferred
 from ingot.graph.dtype import (
     DtypeCategory,
     bool_,
@@ -23,6 +23,11 @@ from ingot.graph.dtype import (
 )
 from ingot.graph.errors import type_name
 from ingot.graph.reporting.hints import dtype_hint
+
+if TYPE_CHECKING:
+    import ml_dtypes
+else:
+    ml_dtypes = Deferred("ml_dtypes")
 
 __all__ = ["can_cast", "finfo", "iinfo", "isdtype", "issubdtype", "result_type"]
 

@@ -42,8 +42,8 @@ _LETTERS = {
     float64.numpy: "d",
     complex64.numpy: "c",
     float16.numpy: "h",
-    bfloat16.numpy: "b",
 }
+_BFLOAT16_LETTER = "b"  # ml_dtypes, which has the dtype, may not be imported yet
 _MAX_STACK_AXES = 6
 _SHORT_INTEGERS = 1 << 31
 
@@ -139,9 +139,10 @@ def product_of(
         length > longest for length in (m, n, k, rows[1], columns[1])
     ):
         return None
+    letter = _BFLOAT16_LETTER if dtype.kind == "V" else _LETTERS[dtype]
     transposes = columns[0] + rows[0]
     found = (
-        _LETTERS[dtype], transposes, n, m, k, columns[1], rows[1], max(1, n), lengths, strides,
+        letter, transposes, n, m, k, columns[1], rows[1], max(1, n), lengths, strides,
     )  # fmt: skip
     steps = (columns[2], rows[2])
     return found if steps == (1, 1) else (*found, steps)

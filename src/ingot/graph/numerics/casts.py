@@ -19,22 +19,22 @@ nearest, ties to even.
 
 from __future__ import annotations
 
-import ml_dtypes
 import numpy as np
+
+from ingot.graph.dtype import is_numpy_bfloat16
 
 __all__ = ["converted"]
 
 _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
 _UINT64 = np.dtype(np.uint64)
 _BOOL = np.dtype(bool)
-_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
 def converted(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """A copy of `x` cast to `dtype`, in row-major order if `x` is contiguous."""
     if x.dtype.kind == "c" and dtype.kind != "c" and dtype != _BOOL:
         x = x.real
-    if x.dtype == np.float64 and dtype == _BFLOAT16:
+    if x.dtype == np.float64 and is_numpy_bfloat16(dtype):
         x = _single(x)
     if dtype.kind not in "iu" or x.dtype.kind in "iub":
         return x.astype(dtype, subok=False)

@@ -11,19 +11,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ingot.graph.dtype import bfloat16, float16
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.roles.elementwise import Elementwise
 
 __all__ = ["Elementary", "in_float32"]
 
-HALF_TYPES = frozenset((float16.numpy, bfloat16.numpy))
-
 
 def in_float32(function: Callable[..., Any], *inputs: np.ndarray) -> Any:
     """Apply a NumPy function to arrays of equal dtypes, computing half types in float32."""
     dtype = inputs[0].dtype
-    if dtype not in HALF_TYPES:
+    if dtype.itemsize != 2 or dtype.kind in "iu":
         return function(*inputs)
     result = function(*(x.astype(np.float32) for x in inputs))
     return result.astype(dtype) if result.dtype == np.float32 else result

@@ -13,10 +13,10 @@ from functools import lru_cache, reduce
 from math import prod
 from typing import NamedTuple
 
-import ml_dtypes
 import numpy as np
 
 from ingot._native import reduce_in_order
+from ingot.graph.dtype import is_numpy_bfloat16
 from ingot.graph.numerics.casts import converted
 from ingot.graph.numerics.reduction_order import BLOCK, LANES, PART, inner_axes
 from ingot.tuning_rows import MAX_SLICED_AXIS, MIN_LOOP_BEHIND, MIN_SLICED_ELEMENTS
@@ -30,7 +30,6 @@ __all__ = [
     "work_dtype",
 ]
 
-_bfloat16 = np.dtype(ml_dtypes.bfloat16)
 _float32 = np.dtype(np.float32)
 _float64 = np.dtype(np.float64)
 
@@ -194,7 +193,7 @@ def work_dtype(dtype: np.dtype) -> np.dtype:
 
 def without_bfloat16(x: np.ndarray) -> np.ndarray:
     """The same values in a dtype that NumPy knows itself: with bfloat16 it is slow, or wrong."""
-    return x.astype(_float32) if x.dtype == _bfloat16 else x
+    return x.astype(_float32) if is_numpy_bfloat16(x.dtype) else x
 
 
 def in_order(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import ml_dtypes
 import numpy as np
 
 from ingot._native import Dtype, array, wrap
@@ -38,7 +37,6 @@ from ingot.ops.reduce.scan import cumprod
 __all__ = ["all", "any", "prod", "sum"]
 
 
-_bfloat16 = np.dtype(ml_dtypes.bfloat16)
 _float32 = np.dtype(np.float32)
 _float64 = np.dtype(np.float64)
 _bool = np.dtype(np.bool_)
