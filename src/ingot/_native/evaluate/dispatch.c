@@ -10,7 +10,8 @@
 #include "tuning.h"
 
 #define SET_COUNT 512 /* a model of 30 layers has about 30 combinations of ops and layouts */
-#define COUNTER_COUNT 512
+#define COUNTER_SETS 256
+#define COUNTER_WAYS 4 /* with one, two ops of a loop whose hashes share a counter would reset each other's forever */
 
 typedef struct {
     WordKey key;
@@ -23,11 +24,13 @@ typedef struct {
 
 static CacheSet sets[SET_COUNT];
 
-/* Work that `evaluate` rules have done, by the hash of an op and layout; others with that remainder take the counter over. */
-static struct {
+/* Work that `evaluate` rules have done, by the hash of an op and layout. */
+typedef struct {
     uint64_t hash;
     int64_t work;
-} counters[COUNTER_COUNT];
+} WorkCounter;
+
+static WorkCounter counters[COUNTER_SETS][COUNTER_WAYS];
 
 bool dispatch_key(LayoutKey *key, PyObject *op, PyObject *const *values, Py_ssize_t count) {
     key->op = op;
@@ -89,17 +92,27 @@ void dispatch_keep_program(const LayoutKey *key, PyObject *program) {
     add(key, program);
 }
 
+/* The counter of a hash. A new one takes over one of its set: of an op that has its program by now, or else that with the
+ * least work. */
+static WorkCounter *counter_of(uint64_t hash) {
+    WorkCounter *set = counters[hash % COUNTER_SETS], *victim = set;
+    for (WorkCounter *counter = set; counter < set + COUNTER_WAYS; counter++) {
+        if (counter->hash == hash)
+            return counter;
+        if (victim->work < MIN_RECURRING_ELEMENTS && (counter->work >= MIN_RECURRING_ELEMENTS || counter->work < victim->work))
+            victim = counter;
+    }
+    *victim = (WorkCounter){.hash = hash};
+    return victim;
+}
+
 bool dispatch_recurs(const LayoutKey *key) {
     int64_t work = RECURRING_CALL_ELEMENTS;
     for (Py_ssize_t i = 0; i < key->count; i++)
         work += PyArray_SIZE(as_ndarray(key->values[i]));
-    size_t number = key->key.hash % COUNTER_COUNT;
-    if (counters[number].hash != key->key.hash) {
-        counters[number].hash = key->key.hash;
-        counters[number].work = 0;
-    }
-    bool recurs = counters[number].work >= MIN_RECURRING_ELEMENTS;
-    counters[number].work += work;
+    WorkCounter *counter = counter_of(key->key.hash);
+    bool recurs = counter->work >= MIN_RECURRING_ELEMENTS;
+    counter->work += work;
     return recurs;
 }
 
