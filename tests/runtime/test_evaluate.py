@@ -11,6 +11,7 @@ import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -351,6 +352,31 @@ def test_use_of_pending_arrays_at_exit() -> None:
     """
     result = run_program(program)
     assert (result.returncode, result.stdout, result.stderr) == (0, "20000.0\n", "")
+
+
+@pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="needs fork")
+def test_fork_while_the_background_thread_imports(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text("import time\ntime.sleep(0.5)\n")
+    program = f"""
+        import os, sys, time, warnings
+        warnings.simplefilter("ignore", DeprecationWarning)
+        sys.path[:0] = [{str(Path.cwd())!r}, {str(tmp_path)!r}]
+        from tests.runtime.test_evaluate import calling
+        x = calling(lambda: __import__("slow")) + 1
+        mx.async_eval(x)
+        while "slow" not in sys.modules:
+            time.sleep(0.01)
+        child = os.fork()
+        import slow
+        os.write(1, f"{{x.item()}}\\n".encode())  # at once, unlike `print`
+        if child:
+            assert os.waitpid(child, 0)[1] == 0
+        else:
+            os._exit(0)
+    """
+    result = run_program(program)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == "2.0\n" * 2
 
 
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="needs fork")

@@ -53,7 +53,11 @@ PRELUDE = """
             x = erfinv(np.tanh(x) * 0.5) * 0.3 + np.arctan(powers) * 0.3
         return x
 
-    values = np.linspace(-3, 3, 12_000_000, dtype=np.float32)
+    # more elements on faster processors: `slow` should take half a second on two threads
+    began = time.perf_counter()
+    slow_numpy(np.linspace(-3, 3, 100_000))
+    size = 800_000 / (time.perf_counter() - began)
+    values = np.linspace(-3, 3, int(np.clip(size, 8_000_000, 36_000_000)), dtype=np.float32)
 
     def assert_slow(y):
         expected = slow_numpy(values[::997].astype(float))
@@ -166,7 +170,7 @@ PROGRAMS = {
         np.testing.assert_allclose(np.array(y), expected, rtol=1e-4)
     """,
     "sort": """
-        numbers = rng.standard_normal((1000, 50_000)).astype(np.float32)
+        numbers = rng.standard_normal((2500, 50_000), dtype=np.float32)
         x = mx.array(numbers)
         y = mx.argsort(x, axis=1)
         assert interrupted(lambda: mx.eval(y))

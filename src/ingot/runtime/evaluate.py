@@ -13,22 +13,28 @@ import atexit
 import contextlib
 import contextvars
 import os
-import queue
 import threading
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ingot import _native
 from ingot._native import array
+from ingot.graph.deferred import Deferred
 from ingot.graph.device import Stream, StreamLike, resolve_stream
 from ingot.graph.tree import arrays_in
 from ingot.runtime import failures
 
+if TYPE_CHECKING:
+    import queue
+else:
+    queue = Deferred("queue")
+
 __all__ = ["async_eval", "eval", "synchronize"]
 
 MAX_FAILED = 16  # errors of background evaluations that are kept for `synchronize`
+FORK_PATIENCE = 10  # seconds that a fork waits for the job that is being computed
 
 
 def eval(*args: Any) -> None:
@@ -107,7 +113,8 @@ class _Worker:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self.running = threading.RLock()  # held during a job
+        self.jobs: queue.SimpleQueue[_Job | None]  # from when there is a thread
         self.unfinished: set[_Job] = set()
         self.failed: deque[BaseException] = deque(maxlen=MAX_FAILED)  # not raised yet
         self.thread: threading.Thread | None = None
@@ -123,6 +130,7 @@ class _Worker:
             return
         with self.lock:
             if self.thread is None:
+                self.jobs = queue.SimpleQueue()
                 self.thread = threading.Thread(target=self.work, name="ingot-eval", daemon=True)
                 self.thread.start()
             self.unfinished.add(job)
@@ -131,7 +139,8 @@ class _Worker:
     def work(self) -> None:
         """Run jobs in order, until it finds None."""
         while (job := self.jobs.get()) is not None:
-            job.run()
+            with self.running:
+                job.run()
             self.unfinished.discard(job)
             del job  # its error may hold arrays, which must not live until the next job
 
@@ -166,6 +175,17 @@ class _Worker:
         self.jobs.put(None)
         thread.join()
 
+    def pause(self) -> None:
+        """Wait for the end of the current job before a fork: what it imports would stay locked in
+        the new process.
+        """
+        self.running.acquire(timeout=FORK_PATIENCE)
+
+    def resume(self) -> None:
+        """Go on after a fork."""
+        with contextlib.suppress(RuntimeError):  # of a thread that did not get the lock
+            self.running.release()
+
     def forget(self) -> None:
         """Reset the state in a forked process, in which the thread does not exist."""
         for job in self.unfinished:
@@ -177,7 +197,9 @@ class _Worker:
 _worker = _Worker()
 atexit.register(_worker.stop)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_worker.forget)
+    os.register_at_fork(
+        before=_worker.pause, after_in_parent=_worker.resume, after_in_child=_worker.forget
+    )
 
 
 def _make_context() -> contextvars.Context:

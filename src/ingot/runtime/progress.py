@@ -118,6 +118,13 @@ def _line(task: compiling, others: int) -> str:
     return task.text + (f" (and {others} more)" if others else "")
 
 
+def _flush_output() -> None:
+    """Writes the output of the program so far, which comes before what is said about it."""
+    flush = getattr(sys.stdout, "flush", None)
+    if flush is not None:
+        flush()
+
+
 class _Terminal:
     """A line drawn in place: the cursor returns to where it was, so that the program's own output
     is unaffected.
@@ -136,9 +143,7 @@ class _Terminal:
         self._write("\x1b[K")
 
     def _write(self, text: str) -> None:
-        flush = getattr(sys.stdout, "flush", None)
-        if flush is not None:
-            flush()  # output of the program so far comes first
+        _flush_output()
         self._stream.write(text)
         self._stream.flush()
 
@@ -306,6 +311,7 @@ class _Watcher:
         with self._changed:
             if self._displayed is not None:
                 self._clear()
+            _flush_output()
             sys.stderr.write(f"{text}\n")
             sys.stderr.flush()
 
