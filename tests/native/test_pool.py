@@ -48,6 +48,8 @@ def test_chunks_cover_the_loop_once(number: int, count: int, grain: int) -> None
     pieces = pieces_of(count, grain)
     assert_covers(pieces, count, grain)
     assert len(pieces) <= 4 * number
+    if count // grain >= number:
+        assert len(pieces) % number == 0  # as many for each thread
     assert all(0 <= thread < number for _, _, thread in pieces)
 
 

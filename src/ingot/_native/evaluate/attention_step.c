@@ -18,11 +18,15 @@
 #pragma GCC optimize("fp-contract=fast") /* x * y + z is one instruction where there is one */
 #endif
 
+#define SHUFFLE(a, b, lanes) SHUFFLE_LANES(a, b, lanes)
+#define SHUFFLE_LANES(...) __builtin_shufflevector(__VA_ARGS__)
+
 #define INLINE static inline __attribute__((always_inline))
 
 #define KEY_BLOCK 32 /* rows of keys and values that are converted, and whose scores are kept, at a time */
-#define DOTS 4       /* independent accumulators of a dot product, to hide the latency of additions */
+#define DOTS 4       /* rows that are multiplied at once, whose sums make a vector of 128 bits */
 #define SUM_VECTORS 4
+#define QUERY_BLOCK 8 /* queries that are at the same stage, so that processors overlap their chains of dependent steps */
 
 bool attention_step_is_long(const AttentionStep *step) {
     double products = (double)step->examples * (double)step->heads * (double)step->queries * (double)step->keys;
@@ -125,14 +129,14 @@ INLINE void apply_mask(const AttentionStep *step, float *scores, int64_t example
 
 /* The maximum of a block of scores, ignoring NaN, which shows up in the sum. */
 INLINE float largest_of(const float *scores) {
-    float tops[KEY_BLOCK / 2];
-    for (int i = 0; i < KEY_BLOCK / 2; i++)
-        tops[i] = scores[i] > scores[i + KEY_BLOCK / 2] ? scores[i] : scores[i + KEY_BLOCK / 2];
-    for (int half = KEY_BLOCK / 4; half > 0; half /= 2) {
-        for (int i = 0; i < half; i++)
-            tops[i] = tops[i] > tops[i + half] ? tops[i] : tops[i + half];
+    float tops[4]; /* of every fourth one: a vector */
+    memcpy(tops, scores, sizeof tops);
+    for (int i = 4; i < KEY_BLOCK; i += 4) {
+        for (int lane = 0; lane < 4; lane++)
+            tops[lane] = tops[lane] > scores[i + lane] ? tops[lane] : scores[i + lane];
     }
-    return tops[0];
+    float even = tops[0] > tops[2] ? tops[0] : tops[2], odd = tops[1] > tops[3] ? tops[1] : tops[3];
+    return even > odd ? even : odd;
 }
 
 static int64_t state_index(const AttentionStep *step, int64_t split, int64_t example, int64_t head, int64_t query) {
@@ -146,17 +150,29 @@ static int64_t state_index(const AttentionStep *step, int64_t split, int64_t exa
 #define MACHINE avx512
 #define TARGET __attribute__((target("avx512f")))
 #define LANES 16
+#define PAIRS_LOW 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29
+#define PAIRS_HIGH 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31
+#define HALVES_LOW 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29
+#define HALVES_HIGH 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31
 #include "evaluate/attention_loop.h"
 
 #define MACHINE avx2
 #define TARGET __attribute__((target("avx2,fma")))
 #define LANES 8
+#define PAIRS_LOW 0, 8, 1, 9, 4, 12, 5, 13
+#define PAIRS_HIGH 2, 10, 3, 11, 6, 14, 7, 15
+#define HALVES_LOW 0, 1, 8, 9, 4, 5, 12, 13
+#define HALVES_HIGH 2, 3, 10, 11, 6, 7, 14, 15
 #include "evaluate/attention_loop.h"
 #endif
 
 #define MACHINE any
 #define TARGET
 #define LANES 4
+#define PAIRS_LOW 0, 4, 1, 5
+#define PAIRS_HIGH 2, 6, 3, 7
+#define HALVES_LOW 0, 1, 4, 5
+#define HALVES_HIGH 2, 3, 6, 7
 #include "evaluate/attention_loop.h"
 
 static void attend_split(const AttentionStep *step, int64_t example, int64_t key_head, int64_t split, float *room) {

@@ -2,6 +2,7 @@
 #include "communication/progress.h"
 #include "evaluate/whole_graph.h"
 #include "objects/depth_first.h"
+#include "products/read_ahead.h"
 #include "programs/kept_panels.h"
 #include "threads/interrupt.h"
 
@@ -121,12 +122,15 @@ int evaluate_nodes(Node **outputs, Py_ssize_t count) {
         if (fused == 1)
             order.count = 0;
     }
+    Py_ssize_t next_read = 0;
     for (Py_ssize_t i = 0; i < order.count; i++) {
         Node *node = order.items[i];
         if (status == 0 && i % 16 == 15 && ingot_should_stop()) /* ops in Python check for signals by themselves */
             status = -1;
-        if (status == 0)
+        if (status == 0) {
+            read_ahead(&order, i, &next_read);
             status = run_node(node, outputs[0], computes_pending, tracing_depth > 0);
+        }
         ingot_make_progress();
         if (status == 0)
             forget_graph(node);

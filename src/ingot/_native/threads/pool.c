@@ -31,6 +31,9 @@
 
 #define CACHE_LINE 128 /* two lines, because processors prefetch pairs of lines */
 
+#define LINE 64            /* bytes that a prefetch reads */
+#define FETCHED_BYTES 1024 /* between two looks for a call */
+
 #define OPEN 0x80000000u
 #define CALLER_SLEEPS 0x40000000u
 #define INSIDE 0x0000ffffu
@@ -38,6 +41,7 @@
 typedef struct {
     _Alignas(CACHE_LINE) atomic_uint calls; /* incremented to wake the worker, which waits for a change */
     atomic_bool sleeps;
+    unsigned fetched; /* the announcement that it has read ahead */
     pthread_t thread;
     int left_core; /* the core excluded from its affinity, or -1; guarded by `taken` */
 } Worker;
@@ -53,6 +57,13 @@ static struct {
     int64_t begin, count, chunks;
     int threads;
 } loop;
+
+/* What ingot_read_ahead was told. Calls of several threads at once may mix up their areas, which is harmless. */
+static struct {
+    _Alignas(CACHE_LINE) atomic_uint changes;
+    atomic_uintptr_t begin[MAX_READ_AHEAD];
+    atomic_llong bytes[MAX_READ_AHEAD];
+} ahead;
 
 static Worker workers[INGOT_MAXIMUM_THREADS]; /* number 0 is the caller, whose entry is unused */
 static Run runs[INGOT_MAXIMUM_THREADS];
@@ -106,15 +117,54 @@ static void relax(void) {
 #endif
 }
 
+/* ---- reading ahead ---- */
+
+void ingot_read_ahead(const ReadAhead *areas, int count) {
+    for (int i = 0; i < MAX_READ_AHEAD; i++) {
+        atomic_store_explicit(&ahead.begin[i], i < count ? (uintptr_t)areas[i].begin : 0, memory_order_relaxed);
+        atomic_store_explicit(&ahead.bytes[i], i < count ? areas[i].bytes : 0, memory_order_relaxed);
+    }
+    atomic_fetch_add_explicit(&ahead.changes, 1, memory_order_release);
+}
+
+/* Prefetches a worker's part of what was announced since the last time, until it is called. Whether there was anything. */
+static bool fetch_ahead(Worker *self, unsigned seen) {
+    unsigned changes = atomic_load_explicit(&ahead.changes, memory_order_acquire);
+    if (changes == self->fetched) {
+        return false;
+    }
+    self->fetched = changes;
+    int64_t thread = self - workers;
+    int64_t threads = atomic_load_explicit(&wanted_threads, memory_order_relaxed);
+    for (int i = 0; i < MAX_READ_AHEAD && thread < threads; i++) {
+        uintptr_t begin = atomic_load_explicit(&ahead.begin[i], memory_order_relaxed);
+        int64_t part = atomic_load_explicit(&ahead.bytes[i], memory_order_relaxed) / threads;
+        int64_t end = part < MAX_READ_AHEAD_BYTES ? part : MAX_READ_AHEAD_BYTES;
+        begin += (uintptr_t)(thread * part);
+        for (int64_t at = 0; at < end; at += FETCHED_BYTES) {
+            if (atomic_load_explicit(&self->calls, memory_order_relaxed) != seen) {
+                return true;
+            }
+            for (int64_t line = at; line < at + FETCHED_BYTES; line += LINE) {
+                __builtin_prefetch((const void *)(begin + (uintptr_t)line), 0, 2);
+            }
+        }
+    }
+    return true;
+}
+
 /* Spins until `changed` is true of the word; false if it gives up first. Short, because others may need the core;
- * long enough that consecutive loops need no system calls. */
-static bool spin(atomic_uint *word, bool (*changed)(unsigned now, unsigned before), unsigned before) {
+ * long enough that consecutive loops need no system calls. A worker that waits for calls reads ahead meanwhile. */
+static bool spin(atomic_uint *word, bool (*changed)(unsigned now, unsigned before), unsigned before, Worker *worker) {
     int64_t nanoseconds = atomic_load_explicit(&spin_nanoseconds, memory_order_relaxed);
     if (nanoseconds == 0) {
         return changed(atomic_load_explicit(word, memory_order_acquire), before);
     }
     int64_t until = ingot_now() + nanoseconds;
     do {
+        if (worker != NULL && fetch_ahead(worker, before)) {
+            until = ingot_now() + nanoseconds;
+        }
         for (int i = 0; i < 64; i++) {
             if (changed(atomic_load_explicit(word, memory_order_acquire), before)) {
                 return true;
@@ -177,7 +227,7 @@ static void *worker_main(void *argument) {
     unsigned seen = 0;
     inside_loop = true; /* nested loops run on the worker alone */
     while (!atomic_load(&stopping)) {
-        if (!spin(&self->calls, differs, seen)) {
+        if (!spin(&self->calls, differs, seen, self)) {
             /* Order matters: the caller increments `calls` before it reads `sleeps`. */
             atomic_store(&self->sleeps, true);
             while (atomic_load(&self->calls) == seen) {
@@ -313,7 +363,7 @@ static void prepare_runs(void) {
 
 static void wait_until_all_left(void) {
     atomic_fetch_and(&door, ~OPEN);
-    if (spin(&door, nobody_inside, 0)) {
+    if (spin(&door, nobody_inside, 0, NULL)) {
         return;
     }
     unsigned state = atomic_fetch_or(&door, CALLER_SLEEPS) | CALLER_SLEEPS;
@@ -345,7 +395,7 @@ void ingot_parallel_range(ingot_loop_body body, void *context, int64_t begin, in
     loop.context = context;
     loop.begin = begin;
     loop.count = count;
-    loop.chunks = chunks < max_chunks ? chunks : max_chunks;
+    loop.chunks = chunks < max_chunks ? chunks : max_chunks - max_chunks % threads; /* as many for each thread */
     loop.threads = threads;
     prepare_runs();
     atomic_store(&door, OPEN);

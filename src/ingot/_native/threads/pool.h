@@ -21,6 +21,18 @@ void ingot_parallel_for(ingot_loop_body body, void *context, int64_t count, int6
 /* The same for begin <= i < end. */
 void ingot_parallel_range(ingot_loop_body body, void *context, int64_t begin, int64_t end, int64_t grain);
 
+#define MAX_READ_AHEAD 3
+
+/* Memory that a later loop reads, a contiguous part in each thread. */
+typedef struct {
+    const char *begin;
+    int64_t bytes;
+} ReadAhead;
+
+/* Until their next loop, threads that would spin prefetch their parts of up to MAX_READ_AHEAD areas. The memory may be gone
+ * by then: prefetching never faults. */
+void ingot_read_ahead(const ReadAhead *areas, int count);
+
 /* The number of threads that loops of the calling thread use. */
 int ingot_num_threads(void);
 /* Fixes that number, for code that allocates memory for each thread: the setting may change while loops run, in another thread

@@ -7,6 +7,7 @@ import pytest
 from ingot.compiler.lower.products.operands import Matrices, Product
 from ingot.compiler.lower.products.register_tile import TileShape, tile_shape
 from ingot.compiler.lower.products.tasks import (
+    grain_of,
     is_by_blocks,
     is_by_columns,
     tiles_per_block,
@@ -61,3 +62,10 @@ def test_tasks_of_stacks_have_all_columns() -> None:
     assert 1 <= tiles_per_block(given, tile) * tile.rows * 81 * 4 <= 1 << 15
     assert not is_by_blocks(product(198, 256, 81), down)
     assert not is_by_blocks(product(198, 512, 512, 64), down)
+
+
+def test_a_thread_multiplies_or_reads_enough() -> None:
+    # one row reads 128 KiB of the right operand, many multiply 2 ** 18 times
+    assert grain_of(product(1, 576, 1536), 1, 8) == (128 << 10) // (576 * 8 * 4)
+    assert grain_of(product(1024, 64, 64), 48, 16) == (1 << 18) // (48 * 16 * 64)
+    assert grain_of(product(1, 4096, 4096), 1, 8) == 1

@@ -20,7 +20,6 @@ from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.products.builder import ProductBuilder
 from ingot.compiler.lower.products.operands import Matrices, Product
 from ingot.compiler.lower.products.register_tile import TileShape, dot_shape
-from ingot.runtime.processor import vector_bytes
 from ingot.tuning_products import (
     DOT_CHAINS,
     MAX_ORDERED_CONVERTED_BYTES,
@@ -31,8 +30,6 @@ from ingot.tuning_products import (
 )
 
 __all__ = ["dots"]
-
-AVX2_BYTES = 32  # of a vector
 
 Strides = dict[Step, tuple[int, ...]]
 
@@ -55,10 +52,10 @@ class _Dots(ProductBuilder):
         self.chains, self.is_ordered = 1, False
         if shape.rows == 1:
             is_converted = product.left.dtype is not product.dtype and not in_pairs
-            most = MAX_ORDERED_DOT_BYTES
-            if is_converted:
-                most = MAX_ORDERED_CONVERTED_BYTES if vector_bytes() <= AVX2_BYTES else 0
+            most = MAX_ORDERED_CONVERTED_BYTES if is_converted else MAX_ORDERED_DOT_BYTES
             self.is_ordered = _is_read_in_order(product.right, most)
+            if self.is_ordered:  # by one loop: prefetchers recognise a stream by its instructions
+                shape = shape._replace(vectors=1)
             self.chains = DOT_CHAINS
         words = product
         if in_pairs:
@@ -88,8 +85,7 @@ class _Dots(ProductBuilder):
         rows = self.clamped(row, shape.rows, self.m)
         columns = self.clamped(column, shape.vectors, self.n)
         above, across = ([[*stack, each] for each in some] for some in (rows, columns))
-        runs = [[each] for each in across] if self.is_ordered else [across]
-        sums = [total for run in runs for row in self.sums(above, run) for total in row]
+        sums = [total for row in self.sums(above, across) for total in row]
         totals = iter(self.fold_each(sums, self.words.add))
         for one in rows:
             for other in columns:

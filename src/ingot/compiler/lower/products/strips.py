@@ -23,7 +23,7 @@ from ingot.compiler.forms.affine import Affine, Index, affine
 from ingot.compiler.forms.nest.data import Constant, Repeated, Value
 from ingot.compiler.forms.nests import Kernel
 from ingot.compiler.forms.schedule import Group
-from ingot.compiler.forms.size import is_symbolic, largest
+from ingot.compiler.forms.size import is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.products.builder import ProductBuilder
 from ingot.compiler.lower.products.operands import Product
@@ -33,10 +33,8 @@ from ingot.compiler.lower.products.register_tile import (
     accumulate,
     lanes_of,
 )
+from ingot.compiler.lower.products.tasks import grain_of
 from ingot.runtime.processor import vector_registers
-from ingot.tuning import (
-    MIN_PRODUCT_THREAD_WORK,
-)
 from ingot.tuning_products import (
     MAX_STREAMS,
     MAX_STRIP_BYTES,
@@ -104,8 +102,7 @@ class _StripBuilder(ProductBuilder):
                 self.store(zero, self.sums, (affine(row), affine(column)))
             body(stack, top, first)
             self.write_block(self.sums, stack, (top, height), (first, self.width))
-        work = height * self.width * product.k
-        self.nest.parallel[-1].grain = largest((1, MIN_PRODUCT_THREAD_WORK // work))
+        self.nest.parallel[-1].grain = grain_of(product, height, self.width)
 
     def add(self, total: Value, row: Affine, column: Affine) -> None:
         """Adds a bundle to sums on the stack."""

@@ -6,21 +6,22 @@ a core's cache, and their size how long one thread waits for another in the end.
 
 from __future__ import annotations
 
-from ingot.compiler.forms.size import Number, is_symbolic
+from ingot.compiler.forms.size import Number, is_symbolic, largest, smallest
 from ingot.compiler.lower.products.operands import Product
 from ingot.compiler.lower.products.register_tile import TileShape
 from ingot.graph.shape import size_of
-from ingot.tuning import MAX_ROWS_BY_COLUMNS, MIN_PRODUCT_TASKS
+from ingot.tuning import MAX_ROWS_BY_COLUMNS, MIN_PRODUCT_TASKS, MIN_PRODUCT_THREAD_WORK
 from ingot.tuning_products import (
     MAX_BLOCK_RESULT_BYTES,
     MAX_BLOCK_RIGHT_BYTES,
     MAX_L3_RIGHT_BYTES,
     MAX_TILES_PER_TASK,
+    MIN_PRODUCT_THREAD_BYTES,
     MIN_TASK_TILES,
     TILES_PER_TASK,
 )
 
-__all__ = ["is_by_blocks", "is_by_columns", "tiles_per_block", "tiles_per_task"]
+__all__ = ["grain_of", "is_by_blocks", "is_by_columns", "tiles_per_block", "tiles_per_task"]
 
 
 def is_by_columns(product: Product) -> bool:
@@ -60,3 +61,14 @@ def tiles_per_block(product: Product, tile: TileShape) -> int:
     """Tiles below each other in a block of rows, whose results stay in L1."""
     nbytes = tile.rows * product.n * product.dtype.size
     return int(max(1, min(MAX_TILES_PER_TASK, MAX_BLOCK_RESULT_BYTES // nbytes)))
+
+
+def grain_of(product: Product, rows: Number, columns: Number) -> Number:
+    """How many iterations of a parallel loop justify a thread, each of which computes this many
+    rows and columns of the result: enough to multiply, or enough to read of the right operand.
+    """
+    along_k = columns * product.k
+    by_work = MIN_PRODUCT_THREAD_WORK // (rows * along_k)
+    by_bytes = MIN_PRODUCT_THREAD_BYTES // (along_k * product.right.dtype.size)
+    grain: Number = largest((1, smallest((by_work, by_bytes))))
+    return grain

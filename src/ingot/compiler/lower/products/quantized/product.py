@@ -18,7 +18,7 @@ from ingot.compiler.forms.affine import Affine, Extent, affine
 from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Buffer, Constant, Value
 from ingot.compiler.forms.nests import Kernel
-from ingot.compiler.forms.size import Number, is_symbolic
+from ingot.compiler.forms.size import Number, is_symbolic, largest, smallest
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Lowered, kernel_of
 from ingot.compiler.lower.products.numbers import Numbers, code_key
@@ -44,6 +44,7 @@ from ingot.tuning import (
     BYTES_TILE_ROWS,
     MAX_FACTORED_ROWS,
     MAX_QUANTIZED_ROWS,
+    MIN_THREAD_WORK,
     QUANTIZED_ROWS_BYTES,
     QUANTIZED_TILE_ROWS,
 )
@@ -53,6 +54,7 @@ from ingot.tuning_products import (
     MIN_DIGITS_LENGTH,
     MIN_ORDERED_BLOCKS,
     MIN_PAIRED_DIGITS_LENGTH,
+    MIN_QUANTIZED_THREAD_WORK,
     MIN_ROW_DIGITS_LENGTH,
 )
 
@@ -231,7 +233,7 @@ class _Lowering:
         blocks, last = self._blocks(numbers), affine(self._rows(numbers)) - 1
         vectors, lanes = self.codes.vectors, self.codes.lanes
         lengths = (blocks, self.height, self.chunks)
-        with builder.parallel(lengths, vectors * lanes) as (block, number, chunk):
+        with builder.parallel(lengths) as (block, number, chunk):
             row = affine(block) * self.height + number
             at = row if self._is_one_block else affine(builder.multiple(0, row, last, by=1))
             row_chunk, above = (row, affine(chunk)), [at][: len(x.shape) - 1]
@@ -241,6 +243,7 @@ class _Lowering:
                 quantise_row(builder, (x, tuple(above)), self.units, self.bytes, targets, row_chunk)
             else:
                 self._permute(builder, (x, tuple(above)), targets[0], row_chunk)
+        builder.nest.parallel[-1].grain = max(1, MIN_THREAD_WORK // (vectors * lanes))
         return builder, numbers
 
     def _permute(
@@ -291,8 +294,7 @@ class _Lowering:
             not self.is_bytes and together * height >= MAX_QUANTIZED_ROWS
         )
         parts = 1 if is_all else numbers("parts", -(-self.blocks // together))
-        work = self.chunks * self.codes.vectors
-        with builder.parallel((parts, -(-self.columns // width)), work) as (part, block):
+        with builder.parallel((parts, -(-self.columns // width))) as (part, block):
             first = affine(block) * width
             columns = [first + number for number in range(width)]
             if self.columns % width:
@@ -304,6 +306,9 @@ class _Lowering:
                 begin = affine(part) * together
                 with builder.loop(begin, begin + together, blocks) as number:
                     self._store(builder, result, tile, affine(number) * height)
+        rows_of_part = self.rows if is_all else smallest((self.rows, together * height))
+        work = width * self.units * self.scheme.unit_codes * rows_of_part
+        builder.nest.parallel[-1].grain = largest((1, MIN_QUANTIZED_THREAD_WORK // work))
         return builder, numbers
 
     def _width(self, height: int, sums: int) -> int:
