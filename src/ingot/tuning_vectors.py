@@ -70,6 +70,18 @@ MAX_UNROLLED_HALVES = 20
 # of these 2.5 and 0.28, 3.3 and 0.48, 6.5 and 0.65, 2.2 and 1.13. LLVM takes 0.5 to 2 times as long
 # for 3 elements, and 2.7 to 4 times for 6. No benchmark.
 MAX_SHORT_ROW = 4
+# Elements of the last of three and more axes of a map up to which the axis before it is a loop in
+# the parallel iterations. Measured on one thread, exponentials and products of two broadcast
+# arrays, 32 x 2048 / n x n, in us, as parallel iterations and as a loop: n = 8 153 and 27, 19 and
+# 14; n = 5 54 and 28, 30 and 11; n = 20 42 and 40, 14.0 and 6.5; n = 48 6.7 and 4.5. No benchmark.
+MAX_ROW_IN_LOOP = 64
+# Rows of a map with functions such as exp, what remains of which after whole vectors is a masked
+# vector rather than single elements: the longest, and how many single elements, also after half a
+# vector, take no longer than it. Measured with tanh of 65,536 float32, rows of n, in us: n = 20 76
+# and 63, 31 106 and 38, 77 59 and 29; one element, 33 44 and 54; half a vector, 40 39 and 44.
+# No benchmark.
+MAX_ROW_WITH_MASK = 1024
+MAX_SINGLE_ELEMENTS = 2
 
 # Tiles of rows of a transposed operand, which rows with several passes copy to the stack: bytes, a
 # little more than half of a 1 MiB L2, so that 64 rows of 2048 floats and their padding fit; cache
@@ -88,3 +100,20 @@ MIN_ROW_TILES = 8
 MIN_TILED_ROW = 513
 ALIASING_BYTES = 2048
 MIN_ALIASING_LINES = 2
+
+# Vectors of a map that are computed together if its results are stored past the caches
+# (`compiler/lower/streams.py`). Measured, 262 MB on one thread of a Zen 5, in ms, stored as usual
+# and past the caches by 1, 2, 4 and 8 vectors: gelu 12.8, 10.2, 9.4, 9.6 and 15.5; x + 1 12.4, 9.1,
+# 9.0, 9.2 and 9.6; sin 22.4, 29.1, 24.4, 22.8 and 20.6. With AVX2's registers, x + 1 13.1, and 9.1
+# by 4, but sin 23.5 and 31.3. gelu_large, gelu_eager.
+STREAMED_VECTORS = 4
+
+# Columns of a tile of a map's transposed operand where operands come from memory, and the share of
+# the last cache, 1 / this, that they exceed then: cores share it, and with other programs. The
+# lines of the next tile's results are prefetched, too: a tile has more rows than the processor
+# follows. Measured with tiles of 64 columns and these, ns per element on both cores of a Zen 5 with
+# an L1 of 48 KiB: gelu of 1023 x 4097 0.20 and 0.17, x + 1 0.168 and 0.150, of float16 0.094 and
+# 0.051; 2048 x 2048 0.165 and 0.125, 0.087 and 0.050; but 3000 x 1000 0.09 both, 0.041 and 0.047,
+# 300 x 5000 0.070 and 0.077. odd_gelu_1023x4097_transposed.
+FAR_TRANSPOSE_TILE_WIDTH = 128
+CACHE_PER_FAR_OPERANDS = 2.5

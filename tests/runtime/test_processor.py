@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -66,6 +67,7 @@ def test_processors(
 
 
 def test_the_width_has_a_cap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processor, "machine", lambda: "x86_64")
     monkeypatch.setattr(processor, "processor_description", ZEN_4.splitlines)
     monkeypatch.setenv("INGOT_VECTOR_BITS", "128")
     assert (processor.vector_bytes(), processor.datapath_bytes()) == (16, 16)
@@ -85,3 +87,21 @@ def test_an_emulated_processor_has_not_what_emulates_it_has(
     monkeypatch.setattr(processor, "processor_description", ZEN_4.splitlines)
     assert processor.processor_features() == set()
     assert processor.vector_bytes() == 16
+
+
+def test_sizes_of_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processor, "CACHES", str(tmp_path))
+    processor.cache_sizes.cache_clear()
+    assert processor.cache_sizes() == processor.UNKNOWN_CACHES
+    caches = [("1", "Data", "48K"), ("1", "Instruction", "64K"), ("3", "Unified", "32M")]
+    for number, values in enumerate(caches):
+        folder = tmp_path / f"index{number}"
+        folder.mkdir()
+        for name, value in zip(("level", "type", "size"), values, strict=True):
+            (folder / name).write_text(f"{value}\n")
+    processor.cache_sizes.cache_clear()
+    assert processor.cache_sizes() == (48 << 10, 32 << 20)
+    (tmp_path / "index2" / "size").write_text("large\n")
+    processor.cache_sizes.cache_clear()
+    assert processor.cache_sizes() == processor.UNKNOWN_CACHES
+    processor.cache_sizes.cache_clear()

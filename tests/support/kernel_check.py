@@ -62,6 +62,7 @@ EXACT = frozenset(
     "less_equal maximum minimum multiply negative not_equal real represented right_shift "
     "rotate_left round rounded select smallest sqrt subtract taken_for".split()
 )
+INEXACT_OF_COMPLEX = ("absolute", "divide", "sqrt")
 SMALL = 2  # the largest integer in memory, unless an index has to be less
 COUNTS: Counter[str] = Counter()
 
@@ -192,8 +193,8 @@ def _skip_undefined(
 
 def _is_exact(value: Apply) -> bool:
     """Whether a word is correctly rounded; of complex numbers, few are."""
-    rounded = value.word in EXACT
-    return rounded and (value.dtype is not complex64 or value.word not in ("divide", "sqrt"))
+    of_complex = value.operands[0].dtype is complex64
+    return value.word in EXACT and not (of_complex and value.word in INEXACT_OF_COMPLEX)
 
 
 def _compare(expected: np.ndarray, found: np.ndarray, inexact: list[int], nest: Nest) -> None:

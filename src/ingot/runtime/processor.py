@@ -9,6 +9,7 @@ import os
 from functools import cache
 
 __all__ = [
+    "cache_sizes",
     "datapath_bytes",
     "gathers_slowly",
     "machine",
@@ -19,6 +20,8 @@ __all__ = [
     "vector_registers",
 ]
 
+CACHES = "/sys/devices/system/cpu/cpu0/cache"
+UNKNOWN_CACHES = 1 << 15, 1 << 30
 WIDTHS = (128, 256, 512)
 ZEN_3_AND_4 = "25"  # AMD's family of processors; those of it that have AVX-512 are Zen 4
 
@@ -111,6 +114,31 @@ def stores_masked_slowly() -> bool:
     on AMD's processors, and others store lane by lane.
     """
     return "avx512vl" not in processor_features()
+
+
+@cache
+def cache_sizes() -> tuple[int, int]:
+    """The bytes of the cache next to a core and of the last one before memory; where the system
+    does not tell, of the smallest and the largest there are.
+    """
+    units = {"K": 1 << 10, "M": 1 << 20}
+    found: dict[int, int] = {}
+    try:
+        for folder in os.listdir(CACHES):
+            if not folder.startswith("index"):
+                continue
+            level, kind, size = (_word(folder, name) for name in ("level", "type", "size"))
+            if kind != "Instruction":
+                found[int(level)] = int(size[:-1]) * units[size[-1]]
+    except (OSError, ValueError, KeyError):
+        return UNKNOWN_CACHES
+    return (found[min(found)], found[max(found)]) if found else UNKNOWN_CACHES
+
+
+def _word(folder: str, name: str) -> str:
+    """A property of a cache. Files are opened by hand: importing pathlib takes 3 ms."""
+    with open(f"{CACHES}/{folder}/{name}", "rb", buffering=0) as file:
+        return file.read().decode().strip()
 
 
 @cache

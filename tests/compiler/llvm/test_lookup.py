@@ -18,7 +18,7 @@ TABLE = tuple(np.random.default_rng(3).normal(size=16).astype(np.float32).tolist
 FEATURES = [{"avx512f", "avx512vl"}, {"avx2"}, set[str]()]
 
 
-@pytest.mark.parametrize("lanes", [1, 2, 8, 16])
+@pytest.mark.parametrize("lanes", [1, 2, 8, 16, 64])
 @pytest.mark.parametrize("features", FEATURES, ids=lambda found: "-".join(sorted(found)))
 def test_lowest_bits_choose(
     features: set[str], lanes: int, monkeypatch: pytest.MonkeyPatch

@@ -24,6 +24,8 @@ from ingot.graph.dtype import bool_, complex64
 
 __all__ = [
     "BundleMemory",
+    "are_aligned",
+    "fence",
     "in_all_lanes",
     "load_lanes",
     "prefetch",
@@ -131,9 +133,34 @@ def prefetch(code: Code, address: Register, ahead: int, nbytes: int) -> None:
         code.prefetch(code.offset(address, literal("i64", ahead + line)), 2)
 
 
-def store_lanes(k: LLVMKernel, x: Element, address: Register, below: Register | None) -> None:
-    """Stores the lanes of a real bundle to adjacent elements."""
+def are_aligned(code: Code, addresses: Sequence[Register]) -> Register:
+    """Whether all addresses are those of cache lines."""
+    found = literal("i64", 0)
+    for address in addresses:
+        found = code.binary("or", found, code.assign("i64", f"ptrtoint {address} to i64"))
+    low = code.binary("and", found, literal("i64", LINE - 1))
+    return code.compare("icmp eq", low, literal("i64", 0))
+
+
+def fence(code: Code) -> None:
+    """Orders non-temporal stores before all later ones, such as those that end a loop's share."""
+    code.declarations["llvm.x86.sse.sfence"] = "declare void @llvm.x86.sse.sfence()"
+    code.do("call void @llvm.x86.sse.sfence()")
+
+
+def store_lanes(
+    k: LLVMKernel,
+    x: Element,
+    address: Register,
+    below: Register | None,
+    nontemporal: bool = False,
+) -> None:
+    """Stores the lanes of a real bundle to adjacent elements. Non-temporal stores are aligned."""
     code, value = k.code, k.in_memory(x)
+    if nontemporal:
+        aligned = min(ALIGNMENT, x.dtype.size * lane_count(value.type))
+        code.store(value, address, f", align {aligned}, !nontemporal {code.number_node(1)}")
+        return
     if below is None:
         code.store(value, address, f", align {x.dtype.size}")
         return

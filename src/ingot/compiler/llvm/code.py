@@ -34,6 +34,7 @@ __all__ = [
 _SHORT_LOOPS = range(9, 65)
 
 
+STACK_ALIGNMENT = 64
 SHORT_VECTOR = 4  # lanes of LLVM's loop for the remainder of wide vectors
 
 ALONE = range(1, 2)  # one vector at a time
@@ -116,8 +117,8 @@ def literal(type: str, value: complex) -> Register:
     """
     if type[0] == "<":
         return splat(literal(lane_type(type), value), lane_count(type))
-    if type == "i64":
-        return Register(str(int(value.real)), type)
+    if type == "i1":
+        return Register("true" if value else "false", type)
     if type == "float":
         rounded = struct.unpack("<f", _pack_float(float(value.real)))[0]
         return Register(float_bits(rounded), type)
@@ -327,6 +328,12 @@ class Code:
         self.declarations[name] = f"declare void @{name}(ptr, i32, i32, i32)"
         self.do(f"call void @{name}({address}, i32 0, i32 {locality}, i32 1)")
 
+    def number_node(self, number: int) -> str:
+        """A metadata node that is a number."""
+        node = f"!{len(self.metadata)}"
+        self.metadata.append(f"{node} = !{{i32 {number}}}")
+        return node
+
     def _access(self) -> str:
         if not self.parallel:
             return ""
@@ -351,6 +358,12 @@ class Code:
         """
         return self.call("ptr", "llvm.strip.invariant.group.p0", address)
 
+    def stack(self, nbytes: int) -> Register:
+        """The address of memory on the stack."""
+        name = self.fresh("stack")
+        self.do(f"{name} = alloca [{nbytes} x i8], align {STACK_ALIGNMENT}")
+        return Register(name, "ptr")
+
     def element(self, type: str, address: Register, index: Register) -> Register:
         """The address of an element of a contiguous array."""
         return self.assign("ptr", f"getelementptr inbounds {type}, ptr {address.name}, {index}")
@@ -369,6 +382,16 @@ class Code:
     def branch_if(self, condition: Register, then: str, otherwise: str) -> None:
         """Ends a block with a conditional branch."""
         self.do(f"br i1 {condition.name}, label {then}, label {otherwise}")
+
+    def either(self, condition: Register) -> Iterator[bool]:
+        """Writes code twice: for where a condition holds, and for where it does not."""
+        holds, fails, done = (self.fresh(name) for name in ("holds", "fails", "done"))
+        self.branch_if(condition, holds, fails)
+        for label, value in ((holds, True), (fails, False)):
+            self.label(label)
+            yield value
+            self.branch(done)
+        self.label(done)
 
     @contextmanager
     def loop(
@@ -444,9 +467,11 @@ class Code:
             hints.append(f'!{{!"llvm.loop.parallel_accesses", {self._accesses()}}}')
         if self.lanes:
             hints.append(f'!{{!"llvm.loop.vectorize.width", i32 {self.lanes}}}')
-        known = begin.name == "0" and end.name.isdigit() and step == 1
+        known = begin.name.isdigit() and end.name.isdigit() and step == 1
+        count = int(end.name) - int(begin.name) if known else 0
         hints += [f"!{{{hint}}}" for hint in asked]
-        if known and int(end.name) in _SHORT_LOOPS and not set(asked) - {MASKED}:
+        is_short = count in _SHORT_LOOPS or (count > 1 and MASKED in asked)
+        if is_short and not set(asked) - {MASKED}:
             hints.append(f"!{{{NO_UNROLLING}}}")
         self.lanes = 0
         if not hints:

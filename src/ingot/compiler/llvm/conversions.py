@@ -208,7 +208,9 @@ class Conversions:
             return x
         x = self.rounded(x)
         if dtype is bool_:
-            return self.not_equal(x, self.constant(0, x))
+            zero = self.code.constant(0, x.register)
+            imaginary = None if x.imaginary is None else zero
+            return self.not_equal(x, Element(zero, x.dtype, imaginary, rounded=True))
         if dtype is complex64:
             real = self.cast(x, float32).register
             return Element(real, dtype, literal("float", 0.0))

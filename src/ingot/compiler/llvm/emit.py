@@ -327,7 +327,7 @@ class LLVMKernel(Conversions):
         return self._binary("xor", a, b)
 
     def bitwise_invert(self, x: Element) -> Element:
-        ones = Register("true", "i1") if x.dtype is bool_ else self.code.constant(-1, x.register)
+        ones = self.code.constant(-1, x.register)
         return Element(self.code.binary("xor", x.register, ones), x.dtype)
 
     def _shift_amount(self, a: Element, b: Element) -> tuple[Register, Register]:

@@ -10,7 +10,7 @@ from zlib import crc32
 
 import numpy as np
 
-from ingot.compiler.llvm.code import Code, Register, lane_count, literal
+from ingot.compiler.llvm.code import Code, Register, lane_count, lane_type, literal
 from ingot.runtime.processor import processor_features
 
 __all__ = ["has_permutations", "lookup", "lookup_in_memory"]
@@ -23,6 +23,9 @@ def lookup(code: Code, index: Register, table: Sequence[float]) -> Register:
     assert len(table) == _WIDTH
     features = processor_features()
     lanes = lane_count(index.type)
+    if lanes > _WIDTH and "avx512f" in features:
+        low, high = (lookup(code, each, table) for each in _halves(code, index))
+        return _joined(code, low, high)
     if lanes == 16 and "avx512f" in features:
         name = "llvm.x86.avx512.permvar.sf.512"
         return code.call("<16 x float>", name, _constants(_texts(tuple(table))), index)
@@ -61,6 +64,23 @@ def lookup_in_memory(code: Code, index: Register, table: Sequence[float]) -> Reg
     low = code.binary("and", index, code.constant(_WIDTH - 1, index))
     at = code.convert("zext", low, "i64")
     return code.load("float", code.element("float", Register(f"@{name}", "ptr"), at))
+
+
+def _halves(code: Code, x: Register) -> list[Register]:
+    """The lower and the upper lanes of a vector."""
+    lanes = lane_count(x.type) // 2
+    return [_shuffled(code, x, x, range(first, first + lanes)) for first in (0, lanes)]
+
+
+def _joined(code: Code, low: Register, high: Register) -> Register:
+    """The lanes of two vectors in one."""
+    return _shuffled(code, low, high, range(2 * lane_count(low.type)))
+
+
+def _shuffled(code: Code, a: Register, b: Register, lanes: range) -> Register:
+    picks = ", ".join(f"i32 {lane}" for lane in lanes)
+    type = f"<{len(lanes)} x {lane_type(a.type)}>"
+    return code.assign(type, f"shufflevector {a}, {b}, <{len(lanes)} x i32> <{picks}>")
 
 
 def _bit(code: Code, index: Register, number: int) -> Register:

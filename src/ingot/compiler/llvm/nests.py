@@ -40,10 +40,12 @@ from ingot.compiler.forms.nest.data import (
     Value,
     When,
 )
-from ingot.compiler.forms.nest.traversal import is_in_vectors, statements
+from ingot.compiler.forms.nest.traversal import is_in_vectors, nontemporal, statements
 from ingot.compiler.llvm.addresses import Address, Pointers, hide_moved
 from ingot.compiler.llvm.bundles import (
     BundleMemory,
+    are_aligned,
+    fence,
     in_all_lanes,
     load_lanes,
     prefetch,
@@ -71,7 +73,6 @@ from ingot.runtime.processor import stores_masked_slowly
 
 __all__ = ["nest_code", "nest_module"]
 
-STACK_ALIGNMENT = 64
 _ZERO = literal("i64", 0)
 
 
@@ -103,6 +104,7 @@ class _Writer(Pointers):
         super().__init__(Code())
         # whether to write runs with limits twice
         self.has_versions = self.in_vectors and stores_masked_slowly()
+        self.is_streaming = False  # whether non-temporal stores are to whole cache lines
         self.is_whole = False  # whether all lanes are known to be within limits
         self.code.parallel = nest.independent or (is_sharing and nest.elementwise)
         self.k = LLVMKernel(self.code)
@@ -140,9 +142,7 @@ class _Writer(Pointers):
         for length in buffer.shape:
             assert isinstance(length, int), "memory on the stack has a known size"
             nbytes *= length
-        name = self.code.fresh("stack")
-        self.code.do(f"{name} = alloca [{nbytes} x i8], align {STACK_ALIGNMENT}")
-        return Register(name, "ptr")
+        return self.code.stack(nbytes)
 
     def _collect(self, body: Body, addresses: dict[Address, None]) -> None:
         """Collects the addresses of all accesses in a body, for the loops around it."""
@@ -181,6 +181,17 @@ class _Writer(Pointers):
     def _regions(self) -> None:
         """The parallel loops, which share one range of iterations, one after the other."""
         begin, end = Register("%begin", "i64"), Register("%end", "i64")
+        streamed = [self.memory[buffer] for buffer in nontemporal(self.nest)]
+        if not streamed:
+            self._ranges(begin, end)
+            return
+        for is_aligned in self.code.either(are_aligned(self.code, streamed)):
+            self.is_streaming = is_aligned
+            self._ranges(begin, end)
+            if is_aligned:
+                fence(self.code)
+
+    def _ranges(self, begin: Register, end: Register) -> None:
         if len(self.nest.parallel) == 1:
             self._parallel(self.nest.parallel[0], begin, end)
             return
@@ -420,7 +431,9 @@ class _Writer(Pointers):
         if store.value.lanes == 1:
             self.k.store(value, address)
         else:
-            store_lanes(self.k, value, address, self._below(store.limit, store.index))
+            below = self._below(store.limit, store.index)
+            is_nontemporal = store.nontemporal and self.is_streaming
+            store_lanes(self.k, value, address, below, is_nontemporal)
 
     def _bundle(self, bundle: Bundle) -> None:
         self.elements[bundle] = self.bundles[bundle.buffer].load(self.code)

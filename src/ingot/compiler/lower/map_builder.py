@@ -10,6 +10,8 @@ the front half, has no partner and is computed alone.
 from __future__ import annotations
 
 from ingot.compiler.forms.affine import affine
+from ingot.compiler.forms.nest.data import Loop
+from ingot.compiler.forms.nest.rewrites import distribute
 from ingot.compiler.forms.schedule import Group
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.domain import Domain, is_immediate
@@ -57,6 +59,15 @@ class MapBuilder(GroupBuilder):
             front[step], back[step] = map(self.rounded, step.op.emit_pair(self.words, *inputs))
         self._remaining(front, point)
         self._remaining(back, (point[0] + self.front, *point[1:]))
+
+    def share_loop(self, iterations: int) -> None:
+        """Lets threads share the loop in the parallel iterations, in blocks of so many
+        iterations.
+        """
+        (region,) = self.nest.parallel
+        (loop,) = region.body
+        assert isinstance(loop, Loop)
+        self.nest = distribute(self.nest, loop, iterations)
 
     def map_row(self, row: Point, length: int) -> None:
         """Builds all elements of a row, which are loaded before any is stored: a result may take

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from ingot.compiler.forms.affine import Affine, Extent, affine
 from ingot.compiler.forms.nest.data import Buffer, CopyBlock
-from ingot.compiler.forms.size import smallest
+from ingot.compiler.forms.size import is_symbolic, smallest
 from ingot.compiler.lower.domain import Operand
 from ingot.compiler.lower.group import GroupBuilder, Memory, Point
 from ingot.compiler.lower.map_builder import MapBuilder
+from ingot.runtime.processor import cache_sizes
 from ingot.tuning import (
     CACHE_LINE,
     MAX_REGISTER_TILE,
@@ -22,6 +23,7 @@ from ingot.tuning import (
     TRANSPOSE_TILE_HEIGHT_BYTES,
     TRANSPOSE_TILE_WIDTH,
 )
+from ingot.tuning_vectors import CACHE_PER_FAR_OPERANDS, FAR_TRANSPOSE_TILE_WIDTH
 
 __all__ = ["Range", "copy_tile", "crosses", "crossing_axis", "map_in_tiles"]
 
@@ -82,17 +84,19 @@ def map_in_tiles(builder: MapBuilder, crossing: int) -> None:
     ]
     widest = max((operand.dtype.size for operand in copied), default=WIDEST)
     height = min(MAX_TRANSPOSE_TILE_HEIGHT, TRANSPOSE_TILE_HEIGHT_BYTES // widest)
+    is_far = _is_far(builder, height * sum(operand.dtype.size for operand in copied))
+    width = FAR_TRANSPOSE_TILE_WIDTH if is_far else TRANSPOSE_TILE_WIDTH
     across = Range.count(height, lengths[crossing])
-    along = Range.count(TRANSPOSE_TILE_WIDTH, lengths[inner])
-    work = smallest((lengths[crossing], height)) * smallest((lengths[inner], TRANSPOSE_TILE_WIDTH))
+    along = Range.count(width, lengths[inner])
+    work = smallest((lengths[crossing], height)) * smallest((lengths[inner], width))
     tiles = [
-        builder.stack(f"tile{number}", operand.dtype, (height, TRANSPOSE_TILE_WIDTH), operand.step)
+        builder.stack(f"tile{number}", operand.dtype, (height, width), operand.step)
         for number, operand in enumerate(copied)
     ]
     outer_lengths = [lengths[axis] for axis in outer]
     with builder.parallel((*outer_lengths, across, along), work) as (*above, band, tile):
         rows = Range(affine(band), height, lengths[crossing])
-        columns = Range(affine(tile), TRANSPOSE_TILE_WIDTH, lengths[inner])
+        columns = Range(affine(tile), width, lengths[inner])
         corner = [affine(0)] * (inner + 1)
         for axis, index in zip(outer, above, strict=True):
             corner[axis] = affine(index)
@@ -101,13 +105,36 @@ def map_in_tiles(builder: MapBuilder, crossing: int) -> None:
             copy_tile(builder, operand, memory, crossing, tuple(corner), rows, columns)
             builder.read_of[operand.step] = Memory(memory, (crossing, inner), tuple(corner))
         lanes = builder.lanes(inner, [operand.step for operand in copied])
-        with (
-            builder.loop(0, *rows.ends) as row,
-            builder.loop(0, *columns.ends, kind="vector", lanes=lanes) as column,
-        ):
-            point = list(corner)
-            point[crossing], point[inner] = rows.first + row, columns.first + column
-            builder.map_element(tuple(point))
+        with builder.loop(0, *rows.ends) as row:
+            corner[crossing] = rows.first + row
+            if is_far:
+                _prefetch_results(builder, tuple(corner), width)
+            with builder.loop(0, *columns.ends, kind="vector", lanes=lanes) as column:
+                builder.map_element((*corner[:inner], columns.first + column))
+
+
+def _is_far(builder: GroupBuilder, column_bytes: int) -> bool:
+    """Whether operands come from memory rather than from caches, and a wide tile, with columns of
+    so many bytes, leaves room in L1.
+    """
+    if any(map(is_symbolic, builder.domain.lengths)):
+        return False
+    near, last = cache_sizes()
+    size = builder.domain.size(range(len(builder.domain.lengths)))
+    total = size * sum(x.dtype.size for x in (*builder.reads, *builder.writes))
+    has_room = 3 * FAR_TRANSPOSE_TILE_WIDTH * column_bytes <= 2 * near
+    return has_room and CACHE_PER_FAR_OPERANDS * total > last
+
+
+def _prefetch_results(builder: GroupBuilder, point: Point, width: int) -> None:
+    """Prefetches the lines of a row's results in the next tile, which `point` begins in this."""
+    *outer, first = point
+    for operand in builder.writes:
+        memory = builder.write_of[operand.step]
+        if operand.strides[-1] == operand.dtype.size:
+            for at in range(width, 2 * width, CACHE_LINE // operand.dtype.size):
+                index = memory.index((*outer, first + at))
+                builder.prefetch(memory.buffer, [x for x in index if isinstance(x, Affine)])
 
 
 def copy_tile(

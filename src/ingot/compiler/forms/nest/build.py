@@ -226,9 +226,12 @@ class NestBuilder:
         buffer: Buffer,
         index: Sequence[Affine | Value],
         limit: Extent | None = None,
+        nontemporal: bool = False,
     ) -> None:
         """Stores an element, or those lanes of a bundle whose index is below the limit."""
-        self.body.append(Store(buffer, tuple(index), value, _limit(limit)))
+        store = Store(buffer, tuple(index), value, _limit(limit))
+        store.nontemporal = nontemporal
+        self.body.append(store)
 
     def prefetch(self, buffer: Buffer, index: Sequence[Affine]) -> None:
         """Prefetches the cache line of an element, which may lie past the end of the buffer."""

@@ -149,7 +149,9 @@ class Copy:
             return self.loop(x)
         if isinstance(x, Store):
             limit = None if x.limit is None else self.affine(x.limit)
-            return Store(x.buffer, self.at(x.index), self.value(x.value), limit)
+            store = Store(x.buffer, self.at(x.index), self.value(x.value), limit)
+            store.nontemporal = x.nontemporal
+            return store
         if isinstance(x, When):
             made = When(self.value(x.value), self.affine(x.low), self.affine(x.high))
             made.body = self.body(x.body)

@@ -281,9 +281,11 @@ class Lanes(Value):
 
 
 class Store:
-    """Stores a value into a buffer; the lanes of a bundle go along the last axis, as in `Load`."""
+    """Stores a value into a buffer; the lanes of a bundle go along the last axis, as in `Load`. If
+    it is `nontemporal`, caches need not keep it: it is not read again soon.
+    """
 
-    __slots__ = ("buffer", "index", "limit", "value")
+    __slots__ = ("buffer", "index", "limit", "nontemporal", "value")
 
     def __init__(
         self, buffer: Buffer, index: Indices, value: Value, limit: Affine | None = None
@@ -292,6 +294,7 @@ class Store:
         self.index = index
         self.value = value
         self.limit = limit
+        self.nontemporal = False
 
 
 class Prefetch:

@@ -351,7 +351,7 @@ def _remainder(a: Any, b: Any) -> Any:
 
 def _power(a: Any, b: Any) -> Any:
     if np.issubdtype(np.asarray(a).dtype, np.integer):
-        return np.power(a, b) if b >= 0 else a * 0
+        return np.where(b >= 0, np.power(a, np.maximum(b, 0)), 0)[()]
     return np.power(a, b)
 
 

@@ -166,7 +166,8 @@ class _Printer:
                 self._value(statement, body, depth)
             elif isinstance(statement, Store):
                 element = self._lanes_of(statement, statement.value.lanes, statement.limit)
-                self._add(depth, f"{element} = {self._text(statement.value)}")
+                kind = " non-temporal" if statement.nontemporal else ""
+                self._add(depth, f"{element} = {self._text(statement.value)}{kind}")
             elif isinstance(statement, Loop):
                 self._loop(statement, depth, loops)
             elif isinstance(statement, When):

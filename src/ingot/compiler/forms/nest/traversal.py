@@ -20,7 +20,7 @@ from ingot.compiler.forms.nest.data import (
     When,
 )
 
-__all__ = ["is_in_vectors", "statements", "touched"]
+__all__ = ["is_in_vectors", "nontemporal", "statements", "touched"]
 
 
 def touched(nest: Nest) -> tuple[list[Buffer], list[Buffer]]:
@@ -37,6 +37,16 @@ def touched(nest: Nest) -> tuple[list[Buffer], list[Buffer]]:
                 reads[statement.source] = None
                 writes[statement.target] = None
     return list(reads), list(writes)
+
+
+def nontemporal(nest: Nest) -> list[Buffer]:
+    """The buffers of non-temporal stores."""
+    found: dict[Buffer, None] = {}
+    for region in nest.parallel:
+        for statement in statements(region.body):
+            if isinstance(statement, Store) and statement.nontemporal:
+                found[statement.buffer] = None
+    return list(found)
 
 
 def is_in_vectors(nest: Nest) -> bool:

@@ -44,7 +44,8 @@ class Condition:
         return Condition(self.code, self.code.binary("xor", self.register, other.register))
 
     def __invert__(self) -> Condition:
-        return Condition(self.code, self.code.binary("xor", self.register, Register("true", "i1")))
+        true = self.code.constant(True, self.register)
+        return Condition(self.code, self.code.binary("xor", self.register, true))
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from math import inf, nan
 
-from ingot.compiler.llvm.code import Code, Register, literal
+from ingot.compiler.llvm.code import Code, Register, lane_type, literal
 from ingot.compiler.llvm.mathlib.arithmetic import Pair, exact_product, fast_sum
 from ingot.compiler.llvm.mathlib.coefficients import (
     EXPONENTIAL,
@@ -123,13 +123,13 @@ def integer_power(code: Code, a: Register, b: Register, unsigned: bool) -> Regis
     One step for each bit of b that can matter: odd numbers to the power of 2^(width - 2) are 1, and
     even numbers to a power of at least the width are 0, which repeated squaring gives anyway.
     """
-    width = int(a.type[1:])
+    width = int(lane_type(a.type)[1:])
     one, zero = literal(a.type, 1), literal(a.type, 0)
     result, square = one, a
     for bit in range(width):
         if bit == width - 1 and not unsigned:
             break  # the sign
-        selected = code.binary("and", b, Register(str(1 << bit), b.type))
+        selected = code.binary("and", b, code.constant(1 << bit, b))
         taken = code.compare("icmp ne", selected, zero)
         result = code.binary("mul", result, code.select(taken, square, one))
         square = code.binary("mul", square, square)
