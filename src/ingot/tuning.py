@@ -369,9 +369,6 @@ MIN_CONVOLUTION_TASKS = 16
 # stay in L2 from one group to the next (8 outputs each: 3.0 ms instead of 4.0).
 # convolution_grouped.
 MAX_GROUPED_BLOCK_BYTES = 512 << 10
-# Bytes of the windows that a block of a grouped convolution copies into lanes: what leaves L1 is
-# read again for each row of taps. convolution_grouped.
-MAX_GROUPED_WINDOW_BYTES = 128 << 10
 # Bytes of the transformed windows of a block of Winograd's convolution: half of a 1 MiB L2.
 # convolution.
 MAX_WINOGRAD_BYTES = 512 << 10

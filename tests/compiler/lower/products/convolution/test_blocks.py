@@ -13,7 +13,7 @@ from ingot.compiler.forms.nest.data import Split
 from ingot.compiler.forms.nest.interpret import interpret
 from ingot.compiler.forms.nest.traversal import statements
 from ingot.compiler.forms.nest.verify import verify
-from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, choose_blocks
+from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, Tiling, choose_blocks
 from ingot.compiler.lower.products.convolution.plain import Axis
 from ingot.graph.dtype import int64
 
@@ -53,17 +53,19 @@ def test_windows_of_blocks_fit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lengths", "wanted", "rows", "splits"),
+    ("lengths", "wanted", "tiling", "splits"),
     [
-        ((2, 6, 8), 24, 4, 1),  # two tiles in a row of pixels: one split for all of them
-        ((2, 5, 8), 16, 8, 1),  # the last block is shorter
-        ((3, 4, 6), 1000, 3, 1),
-        ((2, 6, 8), 24, 5, 5),  # tiles that span rows
-        ((1, 1, 20), 7, 3, 0),  # blocks of one row
+        ((2, 6, 8), 24, Tiling(4, False), 1),  # two tiles in a row of pixels: one split for both
+        ((2, 5, 8), 16, Tiling(8, False), 1),  # the last block is shorter
+        ((3, 4, 6), 1000, Tiling(3, False), 1),
+        ((2, 6, 8), 24, Tiling(5, False), 5),  # tiles that span rows
+        ((2, 6, 8), 24, Tiling(5, True), 1),  # tiles that overlap
+        ((3, 5, 7), 14, Tiling(6, True), 1),
+        ((1, 1, 20), 7, Tiling(3, False), 0),  # blocks of one row
     ],
 )
 def test_tiles_cover_the_pixels(
-    lengths: tuple[int, ...], wanted: int, rows: int, splits: int
+    lengths: tuple[int, ...], wanted: int, tiling: Tiling, splits: int
 ) -> None:
     axes = (axis(lengths[0], 1), *map(axis, lengths[1:]))
     blocks = choose_blocks(axes, wanted, lambda blocks: True)
@@ -73,8 +75,8 @@ def test_tiles_cover_the_pixels(
     results = b.buffer("results", int64, lengths, strides, 0)
     with b.parallel(blocks.counts) as points:
         block = Block(b, blocks, points)
-        with block.tiles(rows) as pixels:
-            assert len(pixels) == rows
+        with block.tiles(tiling) as pixels:
+            assert len(pixels) == tiling.rows
             for pixel in pixels:
                 number = affine(pixel[0]) * 0
                 for at, length in zip(block.result(pixel), lengths, strict=True):

@@ -20,6 +20,23 @@ ODD_HALVES = [
     Case((2, 12, 11, 40), (24, 1, 1, 40)),
     Case((2, 12, 11, 24), (40, 3, 3, 24), padding=1),
 ]
+# groups that share vectors
+GROUPS = [
+    Case((2, 15, 14, 64), (64, 3, 3, 8), padding=1, groups=8),
+    Case((2, 12, 25, 42), (42, 3, 3, 6), padding=1, groups=7),  # the last one alone
+    Case((2, 11, 12, 3), (12, 3, 3, 1), padding=1, groups=3),  # one channel each, one group missing
+    Case((2, 11, 12, 64), (128, 3, 3, 1), padding=1, groups=64),
+    Case((2, 13, 11, 48), (96, 5, 5, 12), 2, 2, groups=4),  # three vectors for two groups
+    Case((2, 13, 11, 64), (16, 3, 3, 4), padding=1, groups=16),  # one output each
+    Case((2, 13, 11, 44), (80, 3, 3, 11), padding=1, groups=4),  # an odd number of channels
+]
+# few channels: gradients of filters gather patches
+PATCHES = [
+    Case((3, 12, 13, 3), (40, 3, 3, 3), padding=1),
+    Case((2, 15, 14, 3), (64, 7, 7, 3), 2, 3),
+    Case((2, 13, 14, 5), (40, 3, 3, 5), padding=2, dilation=2),
+    Case((2, 9, 11, 2), (80, 5, 5, 1), groups=2),  # windows are not contiguous
+]
 SINGLE = Case((2, 8, 7, 1), (1, 1, 1, 1))  # one output, one tap and channel
 CASES = [
     Case((2, 8, 8, 4), (6, 3, 3, 4), padding=1),
@@ -59,6 +76,8 @@ CASES = [
     Case((2, 19, 3), (48, 5, 3), 2, 2),
     Case((2, 5, 6, 3), (4, 1, 1, 3), spread=3),  # some results meet nothing
     *ODD_HALVES,
+    *GROUPS,
+    *PATCHES,
 ]
 EPSILONS = {"float32": 2.0**-24, "float64": 2.0**-53, "bfloat16": 2.0**-9, "float16": 2.0**-12}
 
@@ -113,7 +132,9 @@ def test_equals_sums_over_taps(case: Case) -> None:
     require_near(found, expected, bound, "float32")
 
 
-@pytest.mark.parametrize("case", dict.fromkeys((*some(CASES, 3), *ODD_HALVES)), ids=str)
+@pytest.mark.parametrize(
+    "case", dict.fromkeys((*some(CASES, 3), *ODD_HALVES, *GROUPS[:2], *PATCHES)), ids=str
+)
 def test_gradients_equal_sums_over_taps(case: Case) -> None:
     arguments = operands(case)
     compiled = mx.compile(lambda x, w, c: mx.vjp(convolved(case), [x, w], [c])[1])
@@ -127,7 +148,19 @@ def test_gradients_equal_sums_over_taps(case: Case) -> None:
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
 @pytest.mark.parametrize(
-    "case", [CASES[3], CASES[4], CASES[14], CASES[21], CASES[31], SINGLE], ids=str
+    "case",
+    [
+        CASES[3],
+        CASES[4],
+        CASES[14],
+        CASES[21],
+        CASES[31],
+        SINGLE,
+        *GROUPS[1:3],
+        GROUPS[4],
+        PATCHES[2],
+    ],
+    ids=str,
 )
 def test_other_dtypes(case: Case, dtype: str) -> None:
     def all_three(x: mx.array, w: mx.array, c: mx.array) -> Any:

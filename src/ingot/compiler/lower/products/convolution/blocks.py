@@ -16,7 +16,7 @@ from ingot.compiler.forms.affine import Affine, Index, affine
 from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.lower.products.convolution.plain import Axis
 
-__all__ = ["Block", "Blocks", "choose_blocks"]
+__all__ = ["Block", "Blocks", "Tiling", "choose_blocks"]
 
 Point = tuple[Affine, ...]
 
@@ -46,6 +46,16 @@ class Blocks(NamedTuple):
         """The extents of a block's receptive field in the input."""
         pairs = zip(self.axes, self.lengths, strict=True)
         return tuple(axis.extent(length) for axis, length in pairs)
+
+
+class Tiling(NamedTuple):
+    """How the pixels of a block are divided into tiles of `rows` pixels: as one flat range, or
+    within the rows along the last axis, whose pixels share a pointer. Pixels beyond the block are
+    its last one; the last tile of a row overlaps the one before.
+    """
+
+    rows: int
+    is_in_rows: bool
 
 
 def choose_blocks(
@@ -99,16 +109,18 @@ class Block:
         self.pixels = here * self.inner
 
     @contextmanager
-    def tiles(self, rows: int) -> Iterator[list[Point]]:
-        """Opens a loop over tiles of so many consecutive pixels, given as indices within the block.
-        Pixels beyond the block are its last one.
-        """
-        blocks, builder = self.blocks, self.builder
+    def tiles(self, tiling: Tiling) -> Iterator[list[Point]]:
+        """Opens a loop over tiles of pixels, given as indices within the block."""
+        blocks, builder, rows = self.blocks, self.builder, tiling.rows
         *outer, last = blocks.lengths[blocks.partial :]
-        if outer and last % rows == 0:  # no tile spans two rows of pixels: they share a pointer
-            with builder.loop(0, self.here * (self.inner // rows)) as tile:
-                *above, at = self._index(affine(tile), (*outer, last // rows))
-                yield [(*above, at * rows + number) for number in range(rows)]
+        if outer and (tiling.is_in_rows or last % rows == 0):
+            count = -(-last // rows)
+            with builder.loop(0, self.here * (self.inner // last * count)) as tile:
+                *above, at = self._index(affine(tile), (*outer, count))
+                start = at * rows
+                if last % rows:
+                    start = affine(builder.multiple(0, start, last - rows, by=1))
+                yield [(*above, start + number) for number in range(rows)]
             return
         with builder.loop(0, self.pixels, step=rows) as first:
             numbers = [affine(first) + number for number in range(rows)]

@@ -20,6 +20,11 @@ from ingot.compiler.forms.nest.data import Buffer, Constant, Value
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel, Lowered, kernel_of
 from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, choose_blocks
+from ingot.compiler.lower.products.convolution.patches import (
+    fits_patches,
+    gather_patches,
+    is_patched,
+)
 from ingot.compiler.lower.products.convolution.plain import Operand, Plain
 from ingot.compiler.lower.products.convolution.windows import (
     Field,
@@ -88,6 +93,8 @@ def _is_run(plain: Plain) -> bool:
 
 def _columns(plain: Plain) -> tuple[int, ...]:
     """The taps and channels of sums, joined into one axis if they are contiguous."""
+    if is_patched(plain):
+        return (plain.depth,)
     *outer, last = [axis.taps for axis in plain.axes]
     if _is_run(plain):
         return (*outer, last * plain.channels)
@@ -104,7 +111,8 @@ def _tile_shape(plain: Plain) -> TileShape:
     vectors = min(range(1, widest + 1), key=lambda v: (-(-needed // v) * v, -v))
     most = max(1, min(14, (registers - 1 - vectors) // vectors))
     least = max(1, most * 2 // 3)
-    rows = min(range(least, most + 1), key=lambda r: (-(-plain.outputs // r) * r, -r))
+    # the vectors of a tile are loaded, which takes about as long as one of its rows
+    rows = min(range(least, most + 1), key=lambda r: (-(-plain.outputs // r) * (r + 1), -r))
     return TileShape(min(rows, plain.outputs), vectors, lanes)
 
 
@@ -114,7 +122,9 @@ def _slack(plain: Plain, shape: TileShape) -> int:
 
 def _blocks(plain: Plain) -> Blocks | None:
     def fits(blocks: Blocks) -> bool:
-        return fits_stack(blocks, plain.channels, plain.dtype.size)
+        return fits_stack(blocks, plain.channels, plain.dtype.size) and (
+            not is_patched(plain) or fits_patches(plain, blocks.pixels)
+        )
 
     return choose_blocks(plain.axes, MAX_GRADIENT_PIXELS, fits)
 
@@ -149,12 +159,26 @@ def _sums_kernel(
         with builder.loop(first, first + each, affine(total)) as number:
             points = builder.split(number, blocks.counts)
             block = Block(builder, blocks, points)
-            slack = _slack(plain, shape)
-            pitch = plain.channels if _is_run(plain) else None
-            field = box_of(builder, plain, source, block, affine(group), pitch, slack)
+            field = _field(builder, plain, shape, source, block, affine(group))
             task = _Task(builder, plain, shape, block, field, outputs, target, at)
             task.run(tile, ends)
     return kernel_of(builder.nest, (steps[0], steps[1], None))
+
+
+def _field(
+    builder: NestBuilder,
+    plain: Plain,
+    shape: TileShape,
+    source: Buffer,
+    block: Block,
+    group: Affine,
+) -> Field:
+    """Where the windows of a block are read."""
+    if is_patched(plain):
+        field = box_of(builder, plain, source, block, group, plain.channels)
+        return gather_patches(builder, plain, field, block, shape.columns)
+    pitch = plain.channels if _is_run(plain) else None
+    return box_of(builder, plain, source, block, group, pitch, _slack(plain, shape))
 
 
 def clear_sums(builder: NestBuilder, target: Buffer, at: tuple[Affine, ...]) -> None:
@@ -238,7 +262,7 @@ class _Task:
         blocks = block.blocks
         looped = [n for n, length in enumerate(blocks.lengths) if length > 1]
         looped = looped or [len(blocks.lengths) - 1]
-        met = [*taps, affine(0)][: len(blocks.lengths)]
+        met = [*taps, *[affine(0)] * len(blocks.lengths)][: len(blocks.lengths)]
 
         def pixel(indices: tuple[Index, ...]) -> tuple[Affine, ...]:
             found = [affine(0)] * len(blocks.lengths)

@@ -15,7 +15,13 @@ from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Buffer, Value
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel, kernel_of
-from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, Point, choose_blocks
+from ingot.compiler.lower.products.convolution.blocks import (
+    Block,
+    Blocks,
+    Point,
+    Tiling,
+    choose_blocks,
+)
 from ingot.compiler.lower.products.convolution.filters import packed_filters
 from ingot.compiler.lower.products.convolution.plain import Plain
 from ingot.compiler.lower.products.convolution.windows import (
@@ -33,8 +39,9 @@ from ingot.tuning import (
     MAX_GROUPED_BLOCK_BYTES,
     MIN_CONVOLUTION_TASKS,
 )
+from ingot.tuning_products import FLAT_PIXEL_TIME
 
-__all__ = ["convolution_columns", "convolve", "tile_shape", "window_sums"]
+__all__ = ["convolution_columns", "convolve", "tile_shape", "tiling_for", "window_sums"]
 
 
 def convolve(plain: Plain, steps: tuple[Step, Step], offset: int) -> Kernel | None:
@@ -44,7 +51,8 @@ def convolve(plain: Plain, steps: tuple[Step, Step], offset: int) -> Kernel | No
     blocks = _blocks(plain)
     if blocks is None:
         return None
-    shape = tile_shape(plain, blocks.pixels)
+    tiling = tiling_for(blocks, _vectors(plain), plain.depth)
+    shape = TileShape(tiling.rows, _vectors(plain), lanes_for(plain.dtype, plain.outputs))
     builder = NestBuilder()
     source = input_buffer(builder, plain, 0)
     panels = packed_filters(builder, plain, shape.columns, 1, offset)
@@ -62,7 +70,11 @@ def convolve(plain: Plain, steps: tuple[Step, Step], offset: int) -> Kernel | No
         field = box_of(builder, plain, source, block, affine(group))
         first = affine(split) * each
         with builder.loop(first, first + each, affine(count)) as panel:
-            _panel(builder, plain, shape, block, field, panels, results, (group, panel))
+            at = (group, panel)
+            with block.tiles(tiling) as pixels:
+                _fetch(builder, shape, block, results, pixels, at)
+                tile = window_sums(builder, plain, shape, field, panels, pixels, at)
+                _write(builder, plain, tile, block, results, pixels, at)
     return kernel_of(builder.nest, (steps[0], None, steps[1]))
 
 
@@ -81,12 +93,42 @@ def _vectors(plain: Plain) -> int:
 def tile_shape(plain: Plain, pixels: int) -> TileShape:
     """The tile for a number of rows of windows and a panel of filters."""
     vectors = _vectors(plain)
+    # as few unused pixels as possible, then large tiles
+    rows = min(_heights(vectors), key=lambda r: (-(-pixels // r) * _time(r), -r))
+    return TileShape(min(rows, pixels), vectors, lanes_for(plain.dtype, plain.outputs))
+
+
+def _heights(vectors: int) -> range:
+    """The heights of tiles of so many vectors that use most registers."""
     # accumulators, a register for each vector of the right operand, and one for the left
     most = max(1, min(14, (vector_registers() - 1 - vectors) // vectors))
-    # as few unused pixels as possible, then large tiles
-    least = max(1, most * 2 // 3)
-    rows = min(range(least, most + 1), key=lambda r: (-(-pixels // r) * r * (20 + 20 // r), -r))
-    return TileShape(min(rows, pixels), vectors, lanes_for(plain.dtype, plain.outputs))
+    return range(max(1, most * 2 // 3), most + 1)
+
+
+def _time(rows: int) -> float:
+    """The time of a tile, per product, in multiplications of its vectors: loading these, too."""
+    return rows * (1 + 20 // rows / 20)
+
+
+def tiling_for(blocks: Blocks, vectors: int, depth: int) -> Tiling:
+    """How the pixels of a block are divided into tiles of so many vectors, whose sums have `depth`
+    products.
+    """
+    products = vectors * depth
+    last = blocks.lengths[-1]
+    has_rows = blocks.partial < len(blocks.lengths) - 1
+
+    def time(tiling: Tiling) -> tuple[float, int]:
+        rows, each = tiling.rows, _time(tiling.rows) * products
+        if tiling.is_in_rows:
+            return blocks.pixels // last * -(-last // rows) * each, -rows
+        return -(-blocks.pixels // rows) * (each + has_rows * rows * FLAT_PIXEL_TIME), -rows
+
+    heights = _heights(vectors)
+    found = [Tiling(min(rows, blocks.pixels), False) for rows in heights]
+    if has_rows:
+        found += [Tiling(rows, True) for rows in range(1, min(last, heights[-1]) + 1)]
+    return min(found, key=time)
 
 
 def _blocks(plain: Plain) -> Blocks | None:
@@ -103,23 +145,6 @@ def _blocks(plain: Plain) -> Blocks | None:
         return in_place or fits_stack(blocks, plain.channels, plain.dtype.size)
 
     return choose_blocks(plain.axes, max(wanted, 16), fits)
-
-
-def _panel(
-    builder: NestBuilder,
-    plain: Plain,
-    shape: TileShape,
-    block: Block,
-    field: Field,
-    panels: Buffer,
-    results: Buffer,
-    at: tuple[Index, Index],
-) -> None:
-    """Computes all pixels of a block with one panel of filters."""
-    with block.tiles(shape.rows) as pixels:
-        _fetch(builder, shape, block, results, pixels, at)
-        tile = window_sums(builder, plain, shape, field, panels, pixels, at)
-        _write(builder, plain, tile, block, results, pixels, at)
 
 
 def _fetch(
@@ -146,12 +171,15 @@ def window_sums(
     panels: Buffer,
     pixels: Sequence[Point],
     at: tuple[Index, Index] | tuple[Affine, Affine],
+    together: int = 1,
 ) -> Tile:
-    """The sums of some pixels of a block and a panel of packed filters, tap by tap."""
+    """The sums of some pixels of a block and a panel of packed filters, tap by tap. The channels of
+    so many groups `together` are interleaved.
+    """
     axes, channels = plain.axes, plain.channels
     last = axes[-1]
     # windows without gaps: taps and channels of the last axis are one range
-    is_run = field.pitch == channels and (last.step == 1 or last.taps == 1)
+    is_run = field.pitch == channels * together and (last.step == 1 or last.taps == 1)
     outer = [number for number, axis in enumerate(axes[:-1]) if axis.taps > 1]
     lengths = [axes[number].taps for number in outer]
     lengths += [last.taps * channels] if is_run else [last.taps, channels]
@@ -172,9 +200,11 @@ def window_sums(
 
     def left(number: int, indices: tuple[Index, ...]) -> Value:
         taps, channel, _ = split(indices)
-        return builder.splat(
-            builder.load(field.buffer, field.at(pixels[number], taps, channel)), shape.lanes
-        )
+        index = field.at(pixels[number], taps, channel * together)
+        if together == 1:
+            return builder.splat(builder.load(field.buffer, index), shape.lanes)
+        found = builder.load_lanes(field.buffer, index, together)
+        return builder.picked_lanes((found,), tuple(range(together)) * (shape.lanes // together))
 
     def right(number: int, indices: tuple[Index, ...]) -> Value:
         _, _, row = split(indices)

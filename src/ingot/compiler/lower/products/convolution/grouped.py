@@ -1,173 +1,140 @@
-"""Grouped convolutions with few outputs per group: several groups share a vector.
+"""Grouped convolutions whose groups do not fill vectors: several groups share them, interleaved.
 
-The lanes are the outputs of several groups, a chunk. Each lane multiplies elements of its own
-group, so a block makes a second copy of its windows in which each element is repeated for every
-output of its group. All taps read that copy; a tile is some adjacent pixels times one vector, as
-for depthwise convolutions.
+The groups of a chunk are a power of two, and lane `l` of a vector holds an output of group `l %
+groups`. A block copies its windows with the channels of these groups interleaved as well, so that
+the elements that a vector is multiplied by are a few adjacent ones, which the processor repeats as
+it loads them. Results are separated again as they are stored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from math import prod
+from typing import NamedTuple
 
-from ingot.compiler.forms.affine import Affine, Index, affine
+from ingot.compiler.forms.affine import Affine, affine
 from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Buffer, Constant, Value
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel, Lowered, kernel_of
 from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, Point, choose_blocks
-from ingot.compiler.lower.products.convolution.depthwise import row_tiles
-from ingot.compiler.lower.products.convolution.plain import Layout, Plain
-from ingot.compiler.lower.products.convolution.windows import Field, TapLoops, box_of, input_buffer
-from ingot.compiler.lower.products.register_tile import Tile, TileShape, accumulate, lanes_of
-from ingot.tuning import (
-    MAX_CONVOLUTION_PIXELS,
-    MAX_GROUPED_WINDOW_BYTES,
-    MIN_CONVOLUTION_TASKS,
-)
+from ingot.compiler.lower.products.convolution.dense import tiling_for, window_sums
+from ingot.compiler.lower.products.convolution.interleaved import interleaved_box_of
+from ingot.compiler.lower.products.convolution.plain import Plain
+from ingot.compiler.lower.products.convolution.windows import fits_stack, input_buffer
+from ingot.compiler.lower.products.register_tile import Tile, TileShape, lanes_for, lanes_of
+from ingot.runtime.processor import datapath_bytes, vector_bytes, vector_registers
+from ingot.tuning import MAX_CONVOLUTION_PIXELS, MIN_CONVOLUTION_TASKS
+from ingot.tuning_products import MAX_INTERLEAVED_VECTORS
 
-__all__ = ["convolve_grouped", "is_grouped"]
+__all__ = ["Chunks", "chunks_of", "convolve_grouped", "is_grouped"]
 
-MIN_TAPS = 4  # that amortise the copy of a window
+
+class Chunks(NamedTuple):
+    """Groups that share vectors: `together` per chunk, with so many `vectors` for their outputs."""
+
+    together: int
+    vectors: int
+    number: int
+    lanes: int
+
+    @property
+    def share(self) -> int:
+        """Lanes of a vector for each group."""
+        return self.lanes // self.together
 
 
 def is_grouped(plain: Plain) -> bool:
-    """Whether at least three groups fit into a vector; two use vectors of half the length."""
-    return (
-        groups_per_chunk(plain) > 2
-        and prod(axis.taps for axis in plain.axes) >= MIN_TAPS
-        and plain.input.layout.joins(len(plain.axes))
-        and plain.results.layout.joins(len(plain.axes))
-    )
+    """Whether interleaved groups take less time than one group after the other."""
+    return chunks_of(plain) is not None
 
 
-def groups_per_chunk(plain: Plain) -> int:
-    """The number of groups per vector: as many as fit and divide the number of groups."""
-    most = lanes_of(plain.dtype) // plain.outputs
-    return max((n for n in range(1, most + 1) if plain.groups % n == 0), default=1)
+def chunks_of(plain: Plain) -> Chunks | None:
+    """The chunks with the fewest vectors; None if single groups take about as long."""
+    lanes = lanes_of(plain.dtype)
+    sizes = [1 << power for power in range(1, lanes.bit_length())]
+    every = [_chunks(plain, size) for size in sizes if size < 2 * plain.groups]
+    possible = [each for each in every if _is_possible(plain, each)]
+    if not possible:
+        return None
+    best = min(possible, key=lambda each: (each.number * each.vectors, each.together))
+    single = lanes_for(plain.dtype, plain.outputs)
+    is_half = single < lanes and datapath_bytes() < vector_bytes()
+    alone = plain.groups * -(-plain.outputs // single) / (2 if is_half else 1)
+    return best if best.number * best.vectors <= MAX_INTERLEAVED_VECTORS * alone else None
+
+
+def _chunks(plain: Plain, together: int) -> Chunks:
+    """The chunks of so many groups. The last one may lack some, which are computed in vain."""
+    lanes = lanes_of(plain.dtype)
+    vectors = -(-plain.outputs // (lanes // together))
+    return Chunks(together, vectors, -(-plain.groups // together), lanes)
+
+
+def _is_possible(plain: Plain, chunks: Chunks) -> bool:
+    """Whether tiles fit in registers, and what is computed of missing groups is not stored."""
+    most = 5 if vector_registers() >= 32 else 3
+    are_adjacent = chunks.vectors == 1 and plain.results.layout.joins(len(plain.axes))
+    return chunks.vectors <= most and (are_adjacent or plain.groups % chunks.together == 0)
 
 
 def convolve_grouped(plain: Plain, steps: tuple[Step, Step, Step], offset: int) -> Lowered | None:
     """The kernels of a correlation, of which the first packs the filters; `steps` are the input,
     the filters and the results. None if the windows of one result do not fit.
     """
-    chunks = _in_chunks(plain)
+    chunks = chunks_of(plain)
+    assert chunks is not None
     blocks = _blocks(plain, chunks)
     if blocks is None:
         return None
-    lanes = lanes_of(plain.dtype)
+    tiling = tiling_for(blocks, chunks.vectors, plain.depth)
+    shape = TileShape(tiling.rows, chunks.vectors, chunks.lanes)
     builder = NestBuilder()
-    source = input_buffer(builder, chunks, 0)
-    weights = _weights(builder, plain, 1, offset)
-    results = chunks.results.buffer(builder, 2)
-    work = blocks.pixels * plain.depth * lanes
-    with builder.parallel((*blocks.counts, chunks.groups), work) as (*points, chunk):
+    source = input_buffer(builder, plain, 0)
+    panels = _panels(builder, plain, chunks, 1, offset)
+    results = _results(builder, plain, chunks)
+    work = blocks.pixels * plain.depth * shape.columns
+    with builder.parallel((*blocks.counts, chunks.number), work) as (*points, chunk):
         block = Block(builder, blocks, points)
-        box = box_of(builder, chunks, source, block, affine(chunk))
-        field = _spread(builder, plain, box, block)
-        with row_tiles(builder, block) as pixels:
-            tile = _sums(builder, plain, field, weights, pixels, affine(chunk))
-            _write(builder, chunks, tile, block, results, pixels, affine(chunk))
-    scratch = chunks.groups * plain.depth * lanes * plain.dtype.size
+        first = affine(chunk) * chunks.together
+        field = interleaved_box_of(builder, plain, source, block, first, chunks.together)
+        at = (affine(chunk), affine(0))
+        with block.tiles(tiling) as pixels:
+            tile = window_sums(builder, plain, shape, field, panels, pixels, at, chunks.together)
+            _write(builder, plain, chunks, tile, block, results, pixels, affine(chunk))
+    scratch = chunks.number * plain.depth * shape.columns * plain.dtype.size
     kernel = kernel_of(builder.nest, (steps[0], None, steps[2]))
-    return Lowered([_pack(plain, steps[1], offset), kernel], scratch)
+    return Lowered([_pack(plain, chunks, steps[1], offset), kernel], scratch)
 
 
-def _in_chunks(plain: Plain) -> Plain:
-    """The correlation with chunks of groups as its groups."""
-    grouped = groups_per_chunk(plain)
-    last = len(plain.axes)
-
-    def joined(layout: Layout) -> Layout:
-        return layout.joined(last).in_groups(last, plain.groups // grouped)
-
-    return plain._replace(
-        groups=plain.groups // grouped,
-        channels=plain.channels * grouped,
-        outputs=plain.outputs * grouped,
-        input=plain.input._replace(layout=joined(plain.input.layout)),
-        results=plain.results._replace(layout=joined(plain.results.layout)),
-    )
-
-
-def _pixel_elements(plain: Plain) -> int:
-    """Elements of a pixel in the copy: a vector for each channel of a group."""
-    return plain.channels * lanes_of(plain.dtype)
-
-
-def _blocks(plain: Plain, chunks: Plain) -> Blocks | None:
+def _blocks(plain: Plain, chunks: Chunks) -> Blocks | None:
     pixels = prod(axis.length for axis in plain.axes)
-    wanted = min(MAX_CONVOLUTION_PIXELS, -(-pixels * chunks.groups // MIN_CONVOLUTION_TASKS))
+    wanted = min(MAX_CONVOLUTION_PIXELS, -(-pixels * chunks.number // MIN_CONVOLUTION_TASKS))
 
     def fits(blocks: Blocks) -> bool:
-        size = prod(blocks.extents) * _pixel_elements(plain) * plain.dtype.size
-        return size <= MAX_GROUPED_WINDOW_BYTES
+        return fits_stack(blocks, plain.channels * chunks.together, plain.dtype.size)
 
     return choose_blocks(plain.axes, max(wanted, 16), fits)
 
 
-def _spread(builder: NestBuilder, plain: Plain, box: Field, block: Block) -> Field:
-    """The windows of a block, with each element repeated in all lanes that multiply it."""
-    lanes, pitch = lanes_of(plain.dtype), _pixel_elements(plain)
-    *outer, last = block.blocks.extents
-    copy = builder.stack("lanes", plain.dtype, (*outer, last * pitch))
-    elements = box._replace(axes=tuple(axis._replace(stride=1) for axis in plain.axes))
-    grouped, outputs = groups_per_chunk(plain), plain.outputs
-    zeros = (affine(0),) * len(plain.axes)
-
-    def element(point: Point, channel: Affine) -> None:
-        first = point[-1] * pitch + channel * lanes
-        for group in range(grouped):
-            index = elements.at(point, zeros, channel + group * plain.channels)
-            value = builder.splat(builder.load(box.buffer, index), outputs)
-            builder.store(value, copy, (*point[:-1], first + group * outputs))
-        for lane in range(grouped * outputs, lanes):
-            builder.store(Constant(plain.dtype, 0), copy, (*point[:-1], first + lane))
-
-    def level(point: Point) -> None:
-        if len(point) == len(plain.axes):
-            with builder.loop(0, plain.channels) as channel:
-                element(point, affine(channel))
-            return
-        number = len(point)
-        ends = [affine(block.blocks.extents[number])]
-        if box.buffer.argument is not None and number == block.blocks.partial:
-            # the last block may be smaller: what follows it does not exist
-            ends.append(affine(plain.axes[number].available) - box.origin[number])
-        with builder.loop(0, *ends) as index:
-            level((*point, affine(index)))
-
-    level(())
-    return Field(copy, zeros, plain.axes, pitch, affine(0))
-
-
-def _sums(
-    builder: NestBuilder,
-    plain: Plain,
-    field: Field,
-    weights: Buffer,
-    pixels: Sequence[Point],
-    chunk: Affine,
-) -> Tile:
-    loops = TapLoops(plain.axes)
-    shape = TileShape(len(pixels), 1, lanes_of(plain.dtype))
-
-    def left(number: int, indices: tuple[Index, ...]) -> Value:
-        index = field.at(pixels[number], loops.taps(indices), affine(indices[-1]) * shape.lanes)
-        return builder.load_lanes(field.buffer, index, shape.lanes)
-
-    def right(_: int, indices: tuple[Index, ...]) -> Value:
-        index = (chunk, *loops.taps(indices), affine(indices[-1]), affine(0))
-        return builder.load_lanes(weights, index, shape.lanes)
-
-    ranges = [*loops.ranges, (0, plain.channels)]
-    return accumulate(builder, plain.dtype, shape, ranges, left, right)
+def _results(builder: NestBuilder, plain: Plain, chunks: Chunks) -> Buffer:
+    """The results: (*axes, groups, outputs), or with both as one axis if a vector has all outputs
+    of a chunk.
+    """
+    last, results = len(plain.axes), plain.results
+    if chunks.vectors == 1 and results.layout.joins(last):
+        layout = results.layout.joined(last)
+        if plain.groups % chunks.together == 0:
+            layout = layout.in_groups(last, chunks.number)
+        results = results._replace(layout=layout)
+    return results.buffer(builder, 2)
 
 
 def _write(
     builder: NestBuilder,
-    chunks: Plain,
+    plain: Plain,
+    chunks: Chunks,
     tile: Tile,
     block: Block,
     results: Buffer,
@@ -175,34 +142,73 @@ def _write(
     chunk: Affine,
 ) -> None:
     """Stores the sums of a tile."""
-    limit = chunks.outputs if chunks.outputs < tile.shape.lanes else None
-    for (total,), pixel in zip(tile.sums, pixels, strict=True):
+    outputs, together = plain.outputs, chunks.together
+    is_joined = chunks.vectors == 1 and plain.results.layout.joins(len(plain.axes))
+    for sums, pixel in zip(tile.sums, pixels, strict=True):
         point = block.result(pixel)
-        value = builder.words.cast(total, chunks.results.dtype)
-        builder.store(value, results, (*point, chunk, affine(0)), limit)
+        if is_joined:
+            _write_together(builder, plain, chunks, sums[0], results, (*point, chunk))
+            continue
+        for group, number in product(range(together), range(chunks.vectors)):
+            part = builder.some_lanes(sums[number], group, chunks.share, together)
+            value = builder.words.cast(part, plain.results.dtype)
+            index = (*point, chunk * together + group, affine(number * chunks.share))
+            limit = outputs if outputs % chunks.share else None
+            builder.store(value, results, index, limit)
 
 
-def _weights(builder: NestBuilder, plain: Plain, argument: int, offset: int) -> Buffer:
-    """The packed filters in scratch memory: (chunks, *taps, channels, lanes)."""
-    taps = [axis.taps for axis in plain.axes]
-    count = plain.groups // groups_per_chunk(plain)
-    shape = (count, *taps, plain.channels, lanes_of(plain.dtype))
-    return builder.row_major("weights", plain.dtype, shape, argument, offset)
+def _write_together(
+    builder: NestBuilder,
+    plain: Plain,
+    chunks: Chunks,
+    total: Value,
+    results: Buffer,
+    at: tuple[Affine, ...],
+) -> None:
+    """Stores the results of a pixel and a chunk, which are adjacent."""
+    outputs, together = plain.outputs, chunks.together
+    picks = [output * together + group for group in range(together) for output in range(outputs)]
+    value = builder.words.cast(builder.picked_lanes((total,), tuple(picks)), plain.results.dtype)
+    if plain.groups % together == 0:
+        builder.store(value, results, (*at, affine(0)))
+    else:
+        *point, chunk = at
+        index = (*point, chunk * (together * outputs))
+        builder.store(value, results, index, plain.groups * outputs)
 
 
-def _pack(plain: Plain, step: Step, offset: int) -> Kernel:
+def _panels(
+    builder: NestBuilder, plain: Plain, chunks: Chunks, argument: int, offset: int
+) -> Buffer:
+    """The packed filters in scratch memory: (chunks, 1, taps * channels, columns)."""
+    shape = (chunks.number, 1, plain.depth, chunks.vectors * chunks.lanes)
+    return builder.row_major("panels", plain.dtype, shape, argument, offset)
+
+
+def _pack(plain: Plain, chunks: Chunks, step: Step, offset: int) -> Kernel:
     """The kernel that packs the filters."""
     builder = NestBuilder()
     source = plain.filters.buffer(builder, 0)
-    target = _weights(builder, plain, 1, offset)
-    grouped, outputs = groups_per_chunk(plain), plain.outputs
-    with builder.parallel(target.shape[:-1], target.shape[-1]) as (chunk, *taps, channel):
-        at = tuple(map(affine, taps))
-        for lane in range(lanes_of(plain.dtype)):
-            value: Value = Constant(plain.dtype, 0)
-            if lane < grouped * outputs:
-                group, output = divmod(lane, outputs)
-                index = (affine(chunk) * grouped + group, affine(output), *at, affine(channel))
+    target = _panels(builder, plain, chunks, 1, offset)
+    taps = [axis.taps for axis in plain.axes]
+    columns = chunks.vectors * chunks.lanes
+    lengths = (chunks.number, *taps, plain.channels)
+    with builder.parallel(lengths, columns) as (chunk, *tap, channel):
+        row = affine(0)
+        for number, length in zip(tap, taps, strict=True):
+            row = row * length + number
+        row = row * plain.channels + channel
+        for group in range(chunks.together):
+            from_ = affine(chunk) * chunks.together + group
+            if plain.groups % chunks.together:
+                from_ = affine(builder.multiple(0, from_, plain.groups - 1, by=1))
+            with builder.loop(0, plain.outputs) as output:
+                index = (from_, affine(output), *map(affine, tap), affine(channel))
                 value = builder.words.cast(builder.load(source, index), plain.dtype)
-            builder.store(value, target, (affine(chunk), *at, affine(channel), affine(lane)))
+                at = affine(output) * chunks.together + group
+                builder.store(value, target, (affine(chunk), affine(0), row, at))
+        if plain.outputs * chunks.together < columns:
+            with builder.loop(plain.outputs * chunks.together, columns, kind="vector") as column:
+                zero = Constant(plain.dtype, 0)
+                builder.store(zero, target, (affine(chunk), affine(0), row, affine(column)))
     return kernel_of(builder.nest, (step, None))

@@ -38,9 +38,9 @@ ALIGNMENT = 64  # of panels
 # Kernels for special geometries, the preferred ones first, with the condition for each.
 _SPECIAL_CASES = (
     (is_depthwise, convolve_depthwise),
+    (is_winograd, convolve_winograd),
     (is_grouped, convolve_grouped),
     (is_narrow, convolve_narrow),
-    (is_winograd, convolve_winograd),
 )
 
 

@@ -15,7 +15,13 @@ from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Buffer, Value
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel, Lowered, kernel_of
-from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, Point, choose_blocks
+from ingot.compiler.lower.products.convolution.blocks import (
+    Block,
+    Blocks,
+    Point,
+    Tiling,
+    choose_blocks,
+)
 from ingot.compiler.lower.products.convolution.plain import Plain, given_lanes
 from ingot.compiler.lower.products.convolution.windows import (
     Field,
@@ -55,7 +61,7 @@ def convolve_narrow(plain: Plain, steps: tuple[Step, Step, Step], offset: int) -
     with builder.parallel((*blocks.counts, plain.groups), work) as (*points, group):
         block = Block(builder, blocks, points)
         field = box_of(builder, plain, source, block, affine(group))
-        with block.tiles(rows) as pixels:
+        with block.tiles(Tiling(rows, False)) as pixels:
             tile = _sums(builder, plain, shape, field, weights, pixels, affine(group))
             _write(builder, plain, tile, block, results, pixels, affine(group))
     packing = _pack(plain, steps[1], offset)

@@ -19,7 +19,7 @@ from ingot.compiler.lower.products.convolution.plain import Axis, Plain, given_l
 from ingot.compiler.lower.products.register_tile import lanes_of
 from ingot.tuning import MAX_WINDOW_BYTES
 
-__all__ = ["Field", "TapLoops", "box_of", "fits_stack", "input_buffer", "reads_in_place"]
+__all__ = ["Copy", "Field", "TapLoops", "box_of", "fits_stack", "input_buffer", "reads_in_place"]
 
 
 class Field(NamedTuple):
@@ -112,11 +112,11 @@ def box_of(
     pitch = pitch or plain.channels
     *outer, last = block.blocks.extents
     window = builder.stack("window", plain.dtype, (*outer, last * pitch + slack))
-    _Copy(builder, plain, source, window, block, group, pitch).copy()
+    Copy(builder, plain, source, window, block, group, pitch).copy()
     return Field(window, (affine(0),) * len(axes), axes, pitch, affine(0))
 
 
-class _Copy:
+class Copy:
     """Copies a box of the input, zero-padded."""
 
     def __init__(
@@ -167,30 +167,41 @@ class _Copy:
         self, number: int, at: Point, from_: Point, begin: Affine, head: Affine, ends: list[Affine]
     ) -> None:
         """Copies elements head..ends of the window, which starts at `begin` in the input."""
-        builder, channels = self.builder, self.plain.channels
+        builder = self.builder
         if number + 1 < len(self.plain.axes):
             with builder.loop(head, *ends) as index:
                 self._axis(number + 1, (*at, affine(index)), (*from_, begin + index))
             return
+        self.copy_pixels(at, from_, begin, head, ends)
+
+    def copy_pixels(
+        self, at: Point, from_: Point, begin: Affine, head: Affine, ends: list[Affine]
+    ) -> None:
+        """Copies pixels head..ends along the last axis of the window, which starts at `begin` in
+        the input.
+        """
+        builder, channels = self.builder, self.plain.channels
         lanes = given_lanes(self.source, -1)
         if self.is_flat and self.plain.groups == 1 and self.pitch == channels:
             flat_ends = [end * channels for end in ends]
             with builder.loop(head * channels, *flat_ends, kind="vector", lanes=lanes) as index:
                 found = builder.load(self.source, (*from_, begin * channels + index))
-                self._store(found, (*at, affine(index)))
+                self.store(found, (*at, affine(index)))
             return
         if self._is_one_bundle():
             with builder.loop(head, *ends) as index:
-                at_pixel = self._from(from_, begin + index, affine(0))
+                at_pixel = self.from_index(from_, begin + index, self.group, affine(0))
                 bundle = builder.load_lanes(self.source, at_pixel, channels)
-                self._store(bundle, (*at, affine(index) * self.pitch))
+                self.store(bundle, (*at, affine(index) * self.pitch))
             return
         with (
             builder.loop(head, *ends) as index,
             builder.loop(0, channels, kind="vector", lanes=lanes) as channel,
         ):
-            found = builder.load(self.source, self._from(from_, begin + index, affine(channel)))
-            self._store(found, (*at, affine(index) * self.pitch + channel))
+            found = builder.load(
+                self.source, self.from_index(from_, begin + index, self.group, affine(channel))
+            )
+            self.store(found, (*at, affine(index) * self.pitch + channel))
 
     def _is_one_bundle(self) -> bool:
         """Whether the channels of a pixel are contiguous and fill a vector, or divide one
@@ -203,14 +214,16 @@ class _Copy:
             and channels > 1
         )
 
-    def _from(self, outer: Point, pixel: Affine, channel: Affine) -> Point:
+    def from_index(self, outer: Point, pixel: Affine, group: Affine, channel: Affine) -> Point:
+        """The index of a channel of the input."""
         channels = self.plain.channels
         if self.is_flat:
             row = pixel * (channels * self.plain.groups)
-            return (*outer, row + self.group * channels + channel)
-        return (*outer, pixel, self.group, channel)
+            return (*outer, row + group * channels + channel)
+        return (*outer, pixel, group, channel)
 
-    def _store(self, value: Value, index: Point) -> None:
+    def store(self, value: Value, index: Point) -> None:
+        """Stores an element or a bundle of the input into the window."""
         words = self.builder.words
         self.builder.store(words.cast(value, self.plain.dtype), self.window, index)
 
