@@ -4,6 +4,11 @@
 L3.
 """
 
+# Bytes of a right operand that justify a thread, if a product reads them before it has multiplied
+# MIN_PRODUCT_THREAD_WORK times: one of few rows waits for memory. Measured on a Zen 5, GB/s of two
+# threads that read blocks of memory, one parallel loop for each, where one thread reads 43: 128 KiB
+# 43, 256 KiB 60, 512 KiB 72, 1 MiB 79, 4 MiB 85. decoding_bfloat16, decoding_float32.
+MIN_PRODUCT_THREAD_BYTES = 128 << 10
 # A right operand with contiguous rows is packed into panels if the result has more rows than this
 # and the operand is larger than L2. Measured with 1024 columns, relative to OpenBLAS: 32 rows 0.83
 # in place and 1.22 from panels, 128 rows 0.94 and 0.99, 1024 rows 0.96 and 0.93. matmul_skinny,
@@ -104,13 +109,16 @@ FEW_DOT_TILES = ((2, 4), (3, 3))
 # of 288 26 and 11, 576 25 and 15, 1152 23 and 18, 2304 28 and 22, 3500 26 and 23, 4096 24 and 25,
 # 4608 21 and 24; sums of 576 from L3 64 and 72. Small matrices, sums of 576, from memory: bfloat16
 # of 216 KiB 20.6 and 10.6, of 72 KiB 12.2 and 8.9, float32 of 144 KiB 13.3 and 10.8; from L2 42.7
-# and 48.1, 42.6 and 48.3, 49.6 and 52.5. decoding_float32, decoding_bfloat16.
+# and 48.1, 42.6 and 48.3, 49.6 and 52.5. On a Zen 5, where all columns have the same loop, sums of
+# 288 46 and 35, 3500 38 and 44, 4096 51 and 51, 8192 46 and 51; bfloat16 of 576 44, which was 31
+# with a loop for each of four columns. decoding_float32, decoding_bfloat16.
 MAX_ORDERED_DOT_BYTES = 15 << 10
 MIN_ORDERED_MATRIX_BYTES = 64 << 10
-# The same for half types that are converted as they are read, in vectors of up to 256 bits: the row
-# is converted for each column. Measured, one thread of a Zen 3, time of one column relative to
+# The same for half types that are converted as they are read: the row is converted for each column.
+# Measured, one thread of a Zen 3, time of one column relative to
 # four, from memory: bfloat16, sums of 576 0.65, 1024 0.53, 1536 0.75, 2048 0.96, 4096 1.04, halves
-# of 8192 1.3; float16, 576 0.70, 1536 0.70, 2048 1.03. decoding_bfloat16.
+# of 8192 1.3; float16, 576 0.70, 1536 0.70, 2048 1.03; of a Zen 5, float16, 576 0.63, 1536 0.74,
+# 4096 0.80, from L2 1.28, 1.29 and 1.36. decoding_bfloat16.
 MAX_ORDERED_CONVERTED_BYTES = 4 << 10
 # Accumulators per sum when one row of results is computed: a single one is latency-bound. Measured,
 # GB/s for one, four and eight from one column at a time: float32, sums of 288 39, 67 and 58, of
@@ -119,6 +127,12 @@ DOT_CHAINS = 4
 # Columns of one row of results that an iteration of the parallel loop computes: finding the indices
 # of an iteration takes a division. matmul_vector.
 MIN_DOT_TASK_COLUMNS = 8
+# Codes times rows of a product with a quantised matrix that justify a thread: about 3 us of one
+# core. Measured on a Zen 5, one row of float32, 4 bits from memory, microseconds of one thread, of
+# two, and of two that also shared the first iterations by themselves: (576, 192) 4.3, 4.0 (one
+# thread) and 5.5, (576, 576) 9.1, 6.2 and 11.5, (576, 1536) 22, 14 and 24, (1536, 576) 14, 9.8 and
+# 15. decoding, decoding_billion.
+MIN_QUANTIZED_THREAD_WORK = 1 << 17
 # Blocks of 32 codes per row of a quantised matrix above which a row of int8 is multiplied by one
 # row of the matrix at a time instead of two. Measured, one thread, 4 bits from memory, GB/s for one
 # and for two: sums of 576 18.8 and 20.2, 1536 20.4 and 20.6, 1024 23.7 and 22.2, 2048 22.4 and
@@ -173,6 +187,24 @@ LAST_TILE_TIME = 0.15
 # outputs in three tiles 0.89, 120 in three 0.92; gradients of filters of 24 taps and channels 0.67
 # to 0.74, of 120 0.95. convolution_four_groups.
 HALF_VECTORS = (3, 5)
+# Vectors of interleaved groups of a convolution, relative to those of one group after the other, up
+# to which groups are interleaved: windows must then be copied. Measured, one thread of a Zen 5,
+# relative to one group after the other, taps x (channels, outputs) of a group: half as many vectors
+# 3 x 3 x (8, 8) 0.50, (6, 6) 0.50, (5, 5) 0.69, 5 x (8, 8) 0.52, 1 x 1 x (8, 8) 0.56; three
+# quarters 5 x 5 x (24, 24) 0.74, 7 x 7 x (10, 20) 0.65. convolution_grouped.
+MAX_INTERLEAVED_VECTORS = 0.9
+# The time that it takes to find a pixel in the flat range of a block of a convolution, in
+# multiplications of whole vectors. Where that matters, tiles do not span rows of pixels. Measured,
+# one thread of a Zen 5, time of such tiles relative to tiles of a flat range: 3 x 3 taps of 3
+# channels, 32 outputs, 80 pixels per row 0.83; of 1 channel, 4 outputs, 64 pixels 0.57; of 6
+# channels, 25 pixels 0.83; 5 x 5 taps of 24 channels, 64 outputs, 27 pixels, in tiles of 6, 1.08.
+# convolution_grouped.
+FLAT_PIXEL_TIME = 12
+# Multiplications of vectors that gradients of filters must save for each vector that they copy to
+# gather patches. Measured, one thread of a Zen 5, time with patches relative to without, taps x
+# channels, outputs: 3 x 3 x 3, 64 0.61, 32 0.68, 24 0.72; 7 x 7 x 3, 64 0.77; 5 x 5 x 1, 32 0.44;
+# fewer saved, 3 x 3 x 12, 24 1.03, 3 x 3 x 8, 24 1.06, 8 1.25. residual_training.
+MIN_PATCH_PRODUCTS = 7
 # Bytes of a matrix on the right up to which a task computes all columns of some rows of a stack of
 # products, and bytes of these results. Measured, time relative to one column of tiles after the
 # other for the whole stack, matrices x (rows, products per sum, columns): 64 x (198, 256, 80) 0.79,

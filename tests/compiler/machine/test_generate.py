@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 from tests.compiler.lower.nests_of_calls import numbers
 
 import ingot.core as mx
-from ingot.compiler.machine.generate import Executable
+from ingot.compiler.forms.nest.scope import NestError
+from ingot.compiler.machine.generate import Executable, _text
 
 
 def executable_of(function: Any, *args: Any) -> Executable:
@@ -45,3 +47,13 @@ def test_the_native_program_runs() -> None:
     stages = mx.compile(lambda x: mx.exp(x) * 2).explain(x).stages
     (result,) = stages.program.run((np.array(x),))
     np.testing.assert_allclose(result, np.exp(np.array(x)) * 2, rtol=1e-6)
+
+
+def test_keys_shared_by_different_kernels_are_found() -> None:
+    first, second = (
+        replace(executable_of(function, numbers(40)).plan.nests.kernels[0], code_key=("a", "test"))
+        for function in (mx.exp, mx.sin)
+    )
+    assert _text(first, frozenset()) == _text(first, frozenset())
+    with pytest.raises(NestError, match="same key"):
+        _text(second, frozenset())

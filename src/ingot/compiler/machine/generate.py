@@ -17,6 +17,7 @@ import numpy as np
 
 from ingot._native import NativeProgram
 from ingot.compiler.forms.affine import size_of_extent
+from ingot.compiler.forms.nest.scope import NestError
 from ingot.compiler.forms.nests import (
     CallHost,
     Instruction,
@@ -47,6 +48,7 @@ from ingot.graph.deferred import Deferred
 from ingot.graph.dimension import Parametric
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.op import parameters
+from ingot.runtime.verification import is_verifying
 
 if TYPE_CHECKING:
     from ingot.compiler.machine import repeated as repeated_bodies
@@ -306,7 +308,9 @@ _texts_lock = threading.RLock()  # garbage collection may run user code that com
 
 
 def _text(kernel: Kernel, shared: frozenset[int]) -> str:
-    """The code of a kernel, which is generated once for all kernels with the same key."""
+    """The code of a kernel, which is generated once for all kernels with the same key; if forms are
+    verified, it is generated for each and compared.
+    """
     if kernel.code_key is None or shared:
         return nest_module(kernel.nest, shared)
     with _texts_lock:
@@ -317,4 +321,6 @@ def _text(kernel: Kernel, shared: frozenset[int]) -> str:
             _texts[kernel.code_key] = found
             if len(_texts) > MAX_KNOWN_TEXTS:
                 _texts.popitem(last=False)
+    elif is_verifying() and found != nest_module(kernel.nest):
+        raise NestError(f"kernels of the same key have different code: {kernel.code_key}")
     return found

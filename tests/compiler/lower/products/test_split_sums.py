@@ -24,6 +24,17 @@ def test_long_sums_of_few_results(dtype: str, transposed: str) -> None:
         require_close(left @ right, a, b)
 
 
+def test_chunks_and_stacks_have_kernels_of_their_own() -> None:
+    """Chunks are a stack of products, but their results are in another argument."""
+    for m, k, n in ((8, 100_000, 8), (16, 100_000, 16)):
+        stacks = [mx.array(np.stack([x] * 3)) for x in matrices(m, 2048, n)]
+        found = stacks[0] @ stacks[1]
+        mx.eval(found)
+        require_close(found[0], stacks[0][0], stacks[1][0])
+        a, b = (mx.array(x) for x in matrices(m, k, n))
+        require_close(a @ b, a, b)
+
+
 def test_a_matrix_of_few_rows_times_a_vector() -> None:
     a, b = (mx.array(x) for x in matrices(5, 3 * MIN_SPLIT_LENGTH + 1, 1))
     require_close(a @ b, a, b)

@@ -204,6 +204,11 @@ def matmul_bfloat16_odd() -> Contenders:
     return contenders
 
 
+@benchmark("complex64 (512, 512) @ (512, 512)", targets={"numpy": 1.0})
+def matmul_complex64() -> Contenders:
+    return _all((512, 512), (512, 512), "complex64")
+
+
 @benchmark("float16 (1024, 1024) @ (1024, 1024)", targets={"ingot float32": 3.0})
 def matmul_float16() -> Contenders:
     return _half("float16")

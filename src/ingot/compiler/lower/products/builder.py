@@ -14,7 +14,7 @@ from ingot.compiler.forms.affine import Affine, Extent, Index, affine
 from ingot.compiler.forms.nest.data import Buffer, Constant, Repeated, Value
 from ingot.compiler.forms.nests import Area, Kernel
 from ingot.compiler.forms.schedule import Group, without_ones
-from ingot.compiler.forms.size import Number, largest
+from ingot.compiler.forms.size import Number
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.domain import Operand
 from ingot.compiler.lower.group import GroupBuilder, Known, Memory
@@ -25,6 +25,7 @@ from ingot.compiler.lower.products.operands import Matrices, Product
 from ingot.compiler.lower.products.panels import Panels
 from ingot.compiler.lower.products.register_tile import TileShape, accumulate, last_shape
 from ingot.compiler.lower.products.tasks import (
+    grain_of,
     is_by_blocks,
     is_by_columns,
     tiles_per_block,
@@ -33,7 +34,7 @@ from ingot.compiler.lower.products.tasks import (
 from ingot.graph.dtype import uint32
 from ingot.graph.roles import View
 from ingot.graph.shape import size_of
-from ingot.tuning import MIN_PRODUCT_THREAD_WORK, SUM_BLOCK
+from ingot.tuning import SUM_BLOCK
 
 __all__ = ["ProductBuilder", "epilogue_of", "has_axes_of"]
 
@@ -83,8 +84,9 @@ class ProductBuilder(GroupBuilder):
     ) -> None:
         self.numbers = numbers_of(product.stack, (product.m, product.n, product.k))
         self.product = product
-        step = product.result.step
-        self.step = step if isinstance(step, Step) else None
+        # a result in scratch memory, or of parts of complex numbers, has no epilogue
+        step, dtype = product.result.step, product.result.dtype
+        self.step = step if isinstance(step, Step) and step.dtype is dtype else None
         # keep rows, columns and the axes of the stack as separate axes of the domain
         axes = range(len(epilogue.domain))
         super().__init__(epilogue, strides_of, axes if product.stack else axes[-1:])
@@ -95,15 +97,13 @@ class ProductBuilder(GroupBuilder):
         self.by_columns = is_by_columns(product)  # whether threads share columns, rather than rows
         self.by_blocks = False  # whether threads share rows, each with all columns of results
         self.packed = left  # the left operand, if it is packed
-        # the left operand, if the last elements of its rows belong to no pair
-        self.unpaired: Buffer | None = None
+        self.unpaired: Buffer | None = None  # the same, if its rows' last elements are in no pair
         self.details: tuple[Hashable, ...] = ()  # what else the code depends on
         if left is None:
             self.left = self.operand(product.left, "a")
         else:
             self.left = left.rows_buffer(self, self.argument(left.area), self.numbers)
-        # partial sums of chunks go to scratch memory and have no epilogue
-        self.scratch = self.operand(product.result, "c") if self.step is None else None
+        self.alone = self.operand(product.result, "c") if self.step is None else None
         self.m = affine(self.numbers("a.rows", product.m))
         self.n = affine(self.numbers("n", product.n))
         self.k = affine(self.numbers("a.columns", product.k))
@@ -188,8 +188,7 @@ class ProductBuilder(GroupBuilder):
                 with self.loop(top, top + height, self.m, step=self.last.rows) as row:
                     body(stack, affine(row), rest, rest * tile.columns)
                 self.tile = tile
-        work = height * product.n * product.k
-        self.nest.parallel[-1].grain = largest((1, MIN_PRODUCT_THREAD_WORK // work))
+        self.nest.parallel[-1].grain = grain_of(product, height, product.n)
 
     def _columns_of_tiles(
         self,
@@ -227,8 +226,7 @@ class ProductBuilder(GroupBuilder):
             top, column = block * height, panel * (before or tile).columns
             with self.loop(top, top + height, self.m, step=tile.rows) as row:
                 body(stack, affine(row), panel, column)
-        work = height * tile.columns * product.k
-        self.nest.parallel[-1].grain = largest((1, MIN_PRODUCT_THREAD_WORK // work))
+        self.nest.parallel[-1].grain = grain_of(product, height, tile.columns)
 
     def clamped(self, first: Affine, count: int, end: Affine) -> list[Affine]:
         """`count` indices from `first` on, clamped to `end` - 1."""
@@ -243,9 +241,8 @@ class ProductBuilder(GroupBuilder):
 
         def element(row: int, indices: tuple[Index | Affine, ...]) -> Value:
             k = affine(indices[-1])
-            if self.packed is None:
-                at = (rows[row], k)
-            else:
+            at = (rows[row], k)
+            if self.packed is not None:
                 at = (rows[0], k * self.packed.tile.columns + row)
             found = self.load(self.left, (*stack, *at))
             return self.splat(self.operand_value(found), self.tile.lanes)
@@ -318,7 +315,9 @@ class ProductBuilder(GroupBuilder):
                 at = memory.index(self.point(stack, inside, first + along))
                 self.prefetch(memory.buffer, [x for x in at if isinstance(x, Affine)])
 
-        return fetch_lines(self, self.tile, self.product.k, fetch) if found else None
+        ahead = fetch_lines(self, self.tile, self.product.k, fetch) if found else None
+        self.details += (ahead is None,)
+        return ahead
 
     def _read_and_written(self) -> list[Memory]:
         """The memory of what a tile's epilogue reads and writes, by rows of the tile."""
@@ -399,8 +398,8 @@ class ProductBuilder(GroupBuilder):
         """The buffer of a result that has no epilogue."""
         if self.step is not None:
             return self.write_of[self.step].buffer
-        assert self.scratch is not None
-        return self.scratch
+        assert self.alone is not None
+        return self.alone
 
     def _store(
         self,

@@ -28,6 +28,12 @@ from ingot.compiler.forms.size import Number, is_symbolic
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Lowered
 from ingot.compiler.lower.products.builder import ProductBuilder, epilogue_of, has_axes_of
+from ingot.compiler.lower.products.complex_parts import (
+    has_complex_nest,
+    pack_parts,
+    parts_of,
+    right_parts,
+)
 from ingot.compiler.lower.products.dots import dots
 from ingot.compiler.lower.products.operands import (
     Matrices,
@@ -45,7 +51,16 @@ from ingot.compiler.lower.products.register_tile import (
 from ingot.compiler.lower.products.split_sums import add_chunks, split
 from ingot.compiler.lower.products.strips import streams, strips
 from ingot.graph import roles
-from ingot.graph.dtype import bfloat16, float16, float32, float64, uint16, uint32
+from ingot.graph.dtype import (
+    bfloat16,
+    complex64,
+    float16,
+    float32,
+    float64,
+    uint16,
+    uint32,
+    uint64,
+)
 from ingot.runtime.processor import processor_features
 from ingot.tuning import (
     MAX_CONVERTED_ROWS,
@@ -80,7 +95,13 @@ from ingot.tuning_products import (
 __all__ = ["Scratch", "lower_matmul", "multiply_panels", "why_no_nest"]
 
 Strides = dict[Step, tuple[int, ...]]
-_SUMS = {float32: float32, float64: float64, bfloat16: float32, float16: float32}
+_SUMS = {
+    float32: float32,
+    float64: float64,
+    bfloat16: float32,
+    float16: float32,
+    complex64: float32,
+}
 
 
 def lower_matmul(
@@ -96,6 +117,8 @@ def lower_matmul(
     if dtype is None or _is_left_to_blas(step):
         return None
     product = product_of(step, strides_of, dtype, fixed)
+    if step.dtype is complex64:
+        return None if epilogue is not None else _complex(product, strides_of)
     chunks = split(product)
     if product.m == 1 and product.n == 1 and chunks is None:
         return None  # tiles need an axis of rows or columns
@@ -122,6 +145,8 @@ def why_no_nest(step: Step) -> str:
         return f"there are no loop nests for products of {step.dtype.name}"
     if _is_left_to_blas(step):
         return "the product is small"
+    if step.dtype is complex64:
+        return "it is a product of complex numbers with a vector"
     return "the result is a single number, of few products"
 
 
@@ -205,6 +230,22 @@ def _few_columns(product: Product, group: Group, strides_of: Strides, scratch: S
     return dots(product, _multiplies_pairs(product), group, strides_of)
 
 
+def _complex(product: Product, strides_of: Strides) -> Lowered | None:
+    """The kernels of a product of complex matrices, as one of real matrices."""
+    if not has_complex_nest(product):
+        return None
+    scratch = Scratch()
+    left, right = (
+        each if _is_along_k(each) else scratch.converted(each._replace(dtype=uint64), uint64)
+        for each in (product.left, product.right)
+    )
+    tile = tile_shape(float32, 2 * product.n, product.m)
+    panels = scratch.panels_of_parts(right._replace(dtype=complex64), tile)
+    real = Product(parts_of(left), panels.source, parts_of(product.result), float32)
+    kernel = multiply_panels(real, panels, Group("fused", []), strides_of)
+    return scratch.lowered(kernel)
+
+
 class Scratch:
     """The kernels that prepare operands in scratch memory, and its size: the left operand has its
     own.
@@ -250,6 +291,12 @@ class Scratch:
         words = source._replace(dtype=uint32, rows=made_even(source.rows) // 2)
         found = Panels(words, tile, self.nbytes[area], area)
         self.take(found.nbytes, pack_pairs(source, found), area)
+        return found
+
+    def panels_of_parts(self, source: Matrices, tile: TileShape) -> Panels:
+        """Complex matrices with contiguous rows packed into panels of real matrices."""
+        found = Panels(right_parts(source), tile, self.nbytes[None])
+        self.take(found.nbytes, pack_parts(source, found))
         return found
 
 

@@ -72,7 +72,7 @@ def code_key(
         return tuple(x if isinstance(x, int) else None for x in extents)
 
     buffers = [
-        (x.dtype.name, x.argument, known(x.shape), known(x.strides), known((x.offset,)))
+        (x.name, x.dtype.name, x.argument, known(x.shape), known(x.strides), known((x.offset,)))
         for x in builder.nest.buffers
     ]
     return (*parts, *buffers)
