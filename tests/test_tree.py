@@ -25,6 +25,7 @@ MAX_COMPLEXITY = 15
 TESTED_WITHIN = {
     "machine/test_repeated.py": ("llvm/repeated.py",),
     "llvm/test_nests.py": ("llvm/whole_vectors.py",),
+    "lower/kernels/test_streams.py": ("lower/streams.py",),
     "lower/products/test_matmul.py": ("lower/products/builder.py",),
     "lower/products/quantized/test_product.py": (
         "lower/products/quantized/codes.py",
@@ -47,7 +48,7 @@ TESTED_WITHIN = {
         "lower/products/convolution/depthwise.py",
         "lower/products/convolution/depthwise_by_filters.py",
         "lower/products/convolution/filters.py",
-        "lower/products/convolution/grouped.py",
+        "lower/products/convolution/interleaved.py",
         "lower/products/convolution/lower.py",
         "lower/products/convolution/narrow.py",
     ),
