@@ -2,8 +2,9 @@
 
     python build_support/wheels/free_threaded.py [--sanitize] [--seconds 60] [tests/native ...]
 
-In: CPython's sources from the packages of Debian or Ubuntu, because neither has the interpreter
-itself, and wheels of what ingot depends on. Both are built and installed below build/interpreters.
+In: CPython's sources from Debian's packages, which lack the interpreter itself, or an archive of
+them (`--sources Python-3.14.0.tar.xz`), and wheels of what ingot depends on. Both are built and
+installed below build/interpreters.
 Out: whether the tests pass, whether eight threads that share everything find a wrong result, and
 how many calls a second one and two threads make. With --sanitize, interpreter and extension are
 built with ThreadSanitizer, and the campaigns run instead of the tests.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -31,16 +33,12 @@ from interpreters import (
     configured,
     debian_source,
     run,
-    unpack,
 )
 
 WORK = PROJECT / "build" / "free-threaded"
 # Version -> releases that have its sources; the first that can be had is built. A release that is
 # still being made lists sources that its mirrors have replaced already.
-SUITES = {"3.14": ["forky", "resolute", "questing"], "3.13": ["trixie"]}
-# Those of Ubuntu; Debian's package of its keys says whether what comes from there is Ubuntu's.
-UBUNTU = {"resolute", "questing"}
-UBUNTU_ARCHIVE = "http://archive.ubuntu.com/ubuntu"
+SUITES = {"3.14": ["forky", "sid"], "3.13": ["trixie"]}
 PACKAGES = """
     numpy scipy ml_dtypes threadpoolctl opt_einsum setuptools pytest hypothesis mpmath rich
 """.split()
@@ -57,6 +55,7 @@ class Interpreter:
 
     version: str
     sanitized: bool
+    archive: Path | None = None  # with its sources; otherwise those of Debian
 
     @property
     def name(self) -> str:
@@ -84,7 +83,7 @@ class Interpreter:
             return
         shutil.rmtree(self.source, ignore_errors=True)
         shutil.rmtree(self.prefix, ignore_errors=True)
-        archive = fetched_source(self.version)
+        archive = self.archive or fetched_source(self.version)
         self.source.mkdir(parents=True)
         run("tar", "-xf", str(archive), "--strip-components=1", "-C", str(self.source))
         say(f"compiling CPython {self.version} without a GIL, for some minutes ...")
@@ -159,7 +158,7 @@ def fetched_from(suite: str, version: str) -> Path:
     archives.mkdir(parents=True, exist_ok=True)
     pattern = f"python{version}_*.orig.tar.xz"
     if not list(archives.glob(pattern)):
-        source = ubuntu_source(suite) if suite in UBUNTU else debian_source(suite, "deb-src")
+        source = debian_source(suite, "deb-src")
         options = configured(state, source, DEBIAN_NAMES[platform.machine()])
         run("apt-get", *options, "--quiet", "update")
         wanted = ["--download-only", "--tar-only", "source", f"python{version}"]
@@ -167,29 +166,23 @@ def fetched_from(suite: str, version: str) -> Path:
     return max(archives.glob(pattern))
 
 
-def ubuntu_source(suite: str) -> str:
-    """Ubuntu's packages of sources, with the keys that Debian distributes."""
-    folder = FOLDER / "ubuntu-keyring"
-    key = folder / "usr" / "share" / "keyrings" / "ubuntu-archive-keyring.gpg"
-    if not key.exists():
-        host = DEBIAN_NAMES[platform.machine()]
-        unpack(["ubuntu-keyring"], "trixie", host, folder, dependencies=False)
-    return (
-        f"Types: deb-src\nURIs: {UBUNTU_ARCHIVE}\nSuites: {suite}\nComponents: main universe\n"
-        f"Signed-By: {key}\n"
-    )
-
-
-def found_interpreter(sanitized: bool) -> Interpreter:
-    """The newest that can be had."""
+def found_interpreter(sanitized: bool, archive: Path | None) -> Interpreter:
+    """That of an archive of sources, or the newest that can be had."""
+    if archive is not None:
+        version = re.search(r"3\.\d+", archive.name)
+        if version is None or not archive.is_file():
+            sys.exit(f"error: --sources takes an archive named by its version, not {archive}.")
+        interpreter = Interpreter(version[0], sanitized, archive.resolve())
+        interpreter.make()
+        return interpreter
     reasons = []
-    for version in SUITES:
-        candidate = Interpreter(version, sanitized)
+    for wanted in SUITES:
+        candidate = Interpreter(wanted, sanitized)
         try:
             candidate.make()
         except PackagesMissingError as error:
             reasons.append(str(error).splitlines()[0])
-            say(f"no CPython {version} without a GIL: {reasons[-1]}")
+            say(f"no CPython {wanted} without a GIL: {reasons[-1]}")
         else:
             return candidate
     sys.exit(f"error: no free-threaded CPython can be built here: {reasons[-1]}")
@@ -205,10 +198,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sanitize", action="store_true", help="ThreadSanitizer, no tests")
     parser.add_argument("--seconds", type=int, default=60, help="of each campaign")
+    parser.add_argument("--sources", type=Path, metavar="FILE", help="an archive of CPython's")
     parser.add_argument("tests", nargs="*", default=TESTS, help="such as tests/native")
     options = parser.parse_args()
     started = time.monotonic()
-    python = found_interpreter(options.sanitize)
+    python = found_interpreter(options.sanitize, options.sources)
     package = python.build_ingot()
     variables = python.variables(package)
     plugin = {"PYTHONPATH": f"{package}:{Path(__file__).resolve().parent}"}
