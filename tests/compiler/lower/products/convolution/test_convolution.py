@@ -180,8 +180,14 @@ def test_other_dtypes(case: Case, dtype: str) -> None:
         require_near(each, wanted, bound, dtype)
 
 
-@pytest.mark.parametrize("layout", ["transposed", "every second", "reversed", "part"])
-@pytest.mark.parametrize("case", [CASES[3], CASES[6], CASES[7], CASES[17], CASES[14]], ids=str)
+@pytest.mark.parametrize(
+    "layout", ["transposed", "every second", "every second channel", "reversed", "part"]
+)
+@pytest.mark.parametrize(
+    "case",
+    [CASES[3], CASES[6], CASES[7], CASES[17], CASES[14], GROUPS[0], GROUPS[2], PATCHES[0]],
+    ids=str,
+)
 def test_operands_in_any_layout(case: Case, layout: str) -> None:
     def laid(a: np.ndarray) -> np.ndarray:
         """The array of which `moved` shows a."""
@@ -189,6 +195,8 @@ def test_operands_in_any_layout(case: Case, layout: str) -> None:
             return a.transpose(0, 3, 1, 2)
         if layout == "every second":
             return np.repeat(a, 2, axis=2)
+        if layout == "every second channel":
+            return np.stack([a, a + 1], axis=-1).reshape(*a.shape[:-1], -1)
         if layout == "reversed":
             return a[..., ::-1]
         return np.concatenate([a, a], axis=-1)
@@ -198,6 +206,8 @@ def test_operands_in_any_layout(case: Case, layout: str) -> None:
             return mx.transpose(a, (0, 2, 3, 1))
         if layout == "every second":
             return a[:, :, ::2]
+        if layout == "every second channel":
+            return a[..., ::2]
         if layout == "reversed":
             return a[..., ::-1]
         return a[..., : a.shape[-1] // 2]

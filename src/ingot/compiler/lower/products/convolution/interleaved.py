@@ -49,7 +49,7 @@ class _InterleavedCopy(Copy):
         whole = channels - channels % width
         with builder.loop(head, *ends) as index:
             pixel, target = begin + index, affine(index) * self.pitch
-            if channels == 1 and self.is_flat:
+            if channels == 1 and self.is_flat and self._is_adjacent():
                 self._single_channels(from_, pixel, len(groups), (*at, target))
                 return
             for first, end, step in ((0, whole, width), (whole, channels, 1)):
@@ -59,7 +59,7 @@ class _InterleavedCopy(Copy):
                         self._channels(from_, pixel, groups, affine(channel), step, to)
 
     def _single_channels(self, outer: Point, pixel: Affine, together: int, to: Point) -> None:
-        """Copies the channels of a pixel, of which each group has one: they are adjacent."""
+        """Copies the channels of a pixel, of which each group has one."""
         count = self.plain.groups
         index = self.from_index(outer, pixel, self.group, affine(0))
         limit = (pixel + 1) * count if count % together else None
@@ -72,9 +72,13 @@ class _InterleavedCopy(Copy):
             return groups
         return [affine(self.builder.multiple(0, each, count - 1, by=1)) for each in groups]
 
+    def _is_adjacent(self) -> bool:
+        """Whether the channels of a pixel are adjacent in memory."""
+        return self.source.strides[-1] == self.source.dtype.size
+
     def _width(self) -> int:
         """Channels that are copied at a time: those of all groups fill a vector at least."""
-        if self.source.strides[-1] != self.source.dtype.size:
+        if not self._is_adjacent():
             return 1
         together = self.pitch // self.plain.channels
         return min(self.plain.channels, max(MIN_BUNDLE, lanes_of(self.plain.dtype) // together))
