@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,18 +16,17 @@ from typing import Any
 
 import pytest
 
-import ingot.core as mx
-from ingot.benchmarks import benchmark, command, machine, measure, report
+from ingot.benchmarks import benchmark, command, machine, report, worker
 from ingot.benchmarks.benchmark import Benchmark, against_before, chosen, named
 from ingot.benchmarks.command import add_arguments, main
 from ingot.benchmarks.machine import BusyMeter
-from ingot.benchmarks.measure import Stopwatch
 from ingot.benchmarks.result import Result
 from ingot.benchmarks.run import Effort, run
-from ingot.benchmarks.sizes import bands, nanoseconds_by_size, ratios
 
 PEERS = ("mlx", "jax", "torch")
-SHORT = Effort(rounds=2, round_seconds=0.0, new_processes=2, contender_seconds=60.0)
+SHORT = Effort(
+    rounds=2, round_seconds=0.0, new_processes=2, contender_seconds=60.0, limit_seconds=600.0
+)
 
 # Contenders that return known numbers, fail early, fail late, print, are absent, or die.
 FAKE = '''
@@ -64,6 +64,25 @@ def dying():
 def fake():
     return {"ingot": giving(3.0, 2.0), "fast": giving(1.0, 1.5), "slow": printing, "gone": absent,
             "broken": broken, "breaking": breaking, "dying": dying}
+
+def endless():
+    import subprocess, sys
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
+    Path(os.environ["CHILD_FILE"]).write_text(str(child.pid))
+    child.wait()
+
+def growing():
+    kept = []
+    while True:
+        kept.append(b"m" * 10_000_000)
+
+@benchmark("fakes that are stopped", measure=Measure.SELF_TIMED)
+def fake_endless():
+    return {"ingot": giving(3.0, 2.0), "ingot endless": endless}
+
+@benchmark("fakes that grow", measure=Measure.SELF_TIMED)
+def fake_growing():
+    return {"ingot": giving(3.0, 2.0), "large": growing}
 
 @benchmark("fakes without ingot", targets={"fast": 1.0}, measure=Measure.SELF_TIMED)
 def fake_failure():
@@ -112,8 +131,8 @@ def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     del sys.modules["fake_suite"]
 
 
-def measured(name: str) -> Result:
-    (result,) = run([named(name)], SHORT, lambda text: None, lambda result: None, BusyMeter())
+def measured(name: str, effort: Effort = SHORT) -> Result:
+    (result,) = run([named(name)], effort, lambda text: None, lambda result: None, BusyMeter())
     return result
 
 
@@ -168,6 +187,31 @@ def test_contenders_are_measured_compared_and_never_hidden() -> None:
         "The machine is busy: other programs used 50% of the CPUs between rounds. "
         "Trust ratios more than times, and neither to the last digit.",
     ]
+
+
+@pytest.mark.usefixtures("fakes")
+def test_a_contender_that_takes_too_long_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHILD_FILE", str(tmp_path / "child"))
+    result = measured("fake_endless", replace(SHORT, limit_seconds=8.0))
+    assert result.missing == {"ingot endless": "stopped after 8 s"}
+    # it shared its process with this one, which is prepared again
+    assert result.rounds == {"ingot": [3.0, 2.0]}
+    child = Path("/proc", (tmp_path / "child").read_text(), "status")
+    assert not child.exists() or "State:\tZ" in child.read_text()  # its processes end with it
+
+
+@pytest.mark.usefixtures("fakes")
+def test_a_contender_that_takes_too_much_memory_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "memory_of_machine", lambda: 1_000_000_000)
+    monkeypatch.setattr(worker, "SECONDS_BETWEEN_LOOKS", 0.01)
+    result = measured("fake_growing")
+    (reason,) = result.missing.values()
+    stopped = re.fullmatch(r"stopped at (\d+\.\d) GB", reason)
+    assert stopped is not None
+    assert float(stopped[1]) >= 0.5
+    assert result.rounds == {"ingot": [3.0, 2.0]}
 
 
 @pytest.mark.usefixtures("fakes")
@@ -384,34 +428,6 @@ def test_numbers_have_three_digits_and_a_unit(number: float, unit: str, text: st
     assert report.lines({**entry("example", ingot=number), "unit": unit})[0].endswith(f" {text}")
 
 
-def test_stopwatch_times_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 0.0
-
-    def work() -> None:
-        nonlocal now
-        now += 0.25
-
-    monkeypatch.setattr(measure, "perf_counter", lambda: now)
-    stopwatch = Stopwatch(work, round_seconds=5.0, self_timed=False)
-    assert 20 <= stopwatch.calls <= 50
-    assert stopwatch.round() == 0.25
-    assert Stopwatch(lambda: 7.5, round_seconds=1.0, self_timed=True).round() == 7.5
-
-
-def test_a_call_that_compiles_does_not_decide_how_many_make_a_round(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now = 0.0
-    left = [0.25, 90.0]
-
-    def work() -> None:
-        nonlocal now
-        now += left.pop(0) if left else 0.25
-
-    monkeypatch.setattr(measure, "perf_counter", lambda: now)
-    assert Stopwatch(work, round_seconds=5.0, self_timed=False).calls >= 20
-
-
 def test_a_busy_machine_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter([(0.0, 0.0), (1.0, 4.0), (10.0, 10.0), (12.0, 14.0)])
     monkeypatch.setattr(machine, "_cpu_times", lambda: next(times))
@@ -460,22 +476,3 @@ def test_older_versions_find_benchmarks_in_any_folder() -> None:
     gelu = against_before(named("gelu_small"))
     assert gelu.module == "ingot.benchmarks.suite"
     assert against_before(replace(gelu, module="elsewhere")).module == "elsewhere"
-
-
-def test_sizes_that_are_slower_than_their_neighbours() -> None:
-    times = {100: 1.0, 101: 1.2, 103: 1.1, 104: 2.0, 200: 3.0, 1000: 1.0, 1049: 1.16, 1200: 5.0}
-    found = [(size, best) for size, ratio, best in ratios(times) if ratio > 1.15]
-    assert found == [(104, 100), (101, 100), (1049, 1000)]
-    sizes = [size for band in bands(24) for size in band]
-    assert min(sizes) == 1
-    assert 4700 < max(sizes) <= 5000
-    assert len(bands(24)[-1]) == 9
-
-
-def test_times_for_each_element() -> None:
-    before = mx.get_num_threads()
-    try:
-        found = nanoseconds_by_size(lambda x: x + 1, [3, 4096])
-    finally:
-        mx.set_num_threads(before)
-    assert all(0 < nanoseconds < 1e4 for nanoseconds in found.values())

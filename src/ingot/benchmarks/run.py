@@ -12,7 +12,7 @@ from time import perf_counter
 from ingot.benchmarks.benchmark import BEFORE, NO_SUCH, SUBJECT, Benchmark, Measure, library_of
 from ingot.benchmarks.machine import BusyMeter
 from ingot.benchmarks.result import Result
-from ingot.benchmarks.worker import Answer, Worker
+from ingot.benchmarks.worker import TOO_SLOW, Answer, Worker
 
 __all__ = ["FULL", "QUICK", "Effort", "run"]
 
@@ -35,16 +35,22 @@ class Effort:
         new_processes: How often, where each round is a new process.
         contender_seconds: A contender that has taken longer than this gets no more rounds: what is
             so slow need not be known to the last digit.
+        limit_seconds: A contender that takes longer than this, compilation included, is stopped.
     """
 
     rounds: int
     round_seconds: float
     new_processes: int
     contender_seconds: float
+    limit_seconds: float
 
 
-FULL = Effort(rounds=9, round_seconds=0.05, new_processes=5, contender_seconds=20.0)
-QUICK = Effort(rounds=3, round_seconds=0.005, new_processes=1, contender_seconds=2.0)
+FULL = Effort(
+    rounds=9, round_seconds=0.05, new_processes=5, contender_seconds=20.0, limit_seconds=120.0
+)
+QUICK = Effort(
+    rounds=3, round_seconds=0.005, new_processes=1, contender_seconds=2.0, limit_seconds=60.0
+)
 
 
 def run(
@@ -97,10 +103,11 @@ def _contest(
     result = Result(benchmark, contenders, {}, {}, {})
     spent = dict.fromkeys(contenders, 0.0)
 
-    def turn(take: Callable[[str], Answer], contender: str) -> Answer:
+    def turn(take: Callable[[str, float], Answer], contender: str) -> Answer:
         start = perf_counter()
-        answer = _explained(benchmark, contender, take(contender))
+        answer = take(contender, effort.limit_seconds - spent[contender])
         spent[contender] += perf_counter() - start
+        answer = _explained(benchmark, contender, answer, spent[contender])
         if answer.missing is not None:
             result.give_up(contender, answer.missing, answer.details)
         return answer
@@ -125,10 +132,12 @@ def _contest(
     return result
 
 
-def _explained(benchmark: Benchmark, contender: str, answer: Answer) -> Answer:
+def _explained(benchmark: Benchmark, contender: str, answer: Answer, spent: float) -> Answer:
     """An answer, in which the worker of another version that fails to look a benchmark up, because
-    it does not have it, says so in words.
+    it does not have it, says so in words, and one that was stopped says after how many seconds.
     """
+    if answer.missing == TOO_SLOW:
+        return Answer(missing=f"stopped after {spent:.0f} s")
     if contender == BEFORE and answer.missing == f"failed: KeyError: {benchmark.name!r}":
         return Answer(missing=NO_SUCH)
     return answer
@@ -154,10 +163,12 @@ class _Turns:
             return replace(self.benchmark, module=SUITE)
         return self.benchmark
 
-    def prepare(self, contender: str) -> Answer:
+    def prepare(self, contender: str, seconds: float) -> Answer:
+        """Prepares a contender within so many seconds."""
         raise NotImplementedError
 
-    def round(self, contender: str) -> Answer:
+    def round(self, contender: str, seconds: float) -> Answer:
+        """Measures a contender once within so many seconds."""
         raise NotImplementedError
 
     def finish(self) -> None:
@@ -177,18 +188,27 @@ class _SharedProcesses(_Turns):
         super().__init__(benchmark, python_before)
         self.workers = workers
         self.round_seconds = round_seconds
+        self.prepared: dict[str, Worker] = {}
 
-    def prepare(self, contender: str) -> Answer:
+    def prepare(self, contender: str, seconds: float) -> Answer:
         library = library_of(contender)
         worker = self.workers.get(library)
         if worker is None or not worker.alive:
             if worker is not None:
                 worker.stop()
             worker = self.workers[library] = Worker(python=self.interpreter(contender))
-        return worker.prepare(self.entry_of(contender), _setup_name(contender), self.round_seconds)
+        self.prepared[contender] = worker
+        entry, name = self.entry_of(contender), _setup_name(contender)
+        return worker.prepare(entry, name, self.round_seconds, seconds)
 
-    def round(self, contender: str) -> Answer:
-        return self.workers[library_of(contender)].round(_setup_name(contender))
+    def round(self, contender: str, seconds: float) -> Answer:
+        start = perf_counter()
+        if not self.prepared[contender].alive:  # another contender of the library ended it
+            answer = self.prepare(contender, seconds)
+            if answer.missing is not None:
+                return answer
+        left = seconds - (perf_counter() - start)
+        return self.prepared[contender].round(_setup_name(contender), left)
 
     def finish(self) -> None:
         for worker in self.workers.values():
@@ -203,23 +223,24 @@ class _NewProcesses(_Turns):
         self.folder = folder
         self.preparation_counts = benchmark.measure is not Measure.FIRST_CALL_WARM
 
-    def prepare(self, contender: str) -> Answer:
+    def prepare(self, contender: str, seconds: float) -> Answer:
         """Leaves the library's files in memory, and caches where they stay."""
-        return self.round(contender)
+        return self.round(contender, seconds)
 
-    def round(self, contender: str) -> Answer:
+    def round(self, contender: str, seconds: float) -> Answer:
         if not self.benchmark.measure.has_empty_caches:
             # Two versions of ingot have one cache each.
-            return self._measure(contender, self.folder / f"kept-by-{library_of(contender)}")
+            kept = self.folder / f"kept-by-{library_of(contender)}"
+            return self._measure(contender, kept, seconds)
         with tempfile.TemporaryDirectory(dir=self.folder) as fresh:
-            return self._measure(contender, Path(fresh))
+            return self._measure(contender, Path(fresh), seconds)
 
-    def _measure(self, contender: str, folder: Path) -> Answer:
+    def _measure(self, contender: str, folder: Path, seconds: float) -> Answer:
         folder.mkdir(exist_ok=True)
         variables = dict.fromkeys(CACHE_VARIABLES, str(folder))
         worker = Worker(variables, self.interpreter(contender))
         try:
-            return worker.measure_once(self.entry_of(contender), _setup_name(contender))
+            return worker.measure_once(self.entry_of(contender), _setup_name(contender), seconds)
         finally:
             worker.stop()
 

@@ -31,7 +31,9 @@ SHAPE = (2, 1000, 4096)
 QUICK_SHAPE = (2, 10, 4096)
 # A contender gets no more rounds after this many seconds, including its import, so that the tour
 # takes no longer than a minute.
-EFFORT = Effort(rounds=20, round_seconds=0.0, new_processes=1, contender_seconds=1.5)
+EFFORT = Effort(
+    rounds=20, round_seconds=0.0, new_processes=1, contender_seconds=1.5, limit_seconds=60.0
+)
 
 # The names and colours of the contenders.
 NAMES = {
