@@ -89,3 +89,10 @@ def test_a_program_that_logs_at_info_gets_no_compilations(tmp_path: Path) -> Non
         lines = run(program, tmp_path)
         assert lines
         assert all(line.startswith("INFO:ingot.compile:") for line in lines)
+
+
+def test_a_closed_output_does_not_fail_the_program(tmp_path: Path) -> None:
+    program = f"import sys; sys.stdout.close()\n{PROGRAM}\nprint(f(x).shape, file=sys.stderr)"
+    lines = run(program, tmp_path, INGOT_LOG="compile")
+    assert lines[-1] == "(2, 2)"
+    assert any("ValueError: I/O operation on closed file" in line for line in lines)

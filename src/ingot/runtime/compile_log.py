@@ -63,8 +63,11 @@ def _printer() -> logging.Handler:
     made = logging.Handler()
 
     def emit(record: logging.LogRecord) -> None:
-        if not _others_listen(made):
-            write_line(f"ingot: {record.getMessage()}")
+        try:
+            if not _others_listen(made):
+                write_line(f"ingot: {record.getMessage()}")
+        except Exception:  # as the handlers of `logging` do: the program's streams may be closed
+            made.handleError(record)
 
     made.emit = emit  # type: ignore[method-assign]
     return made
