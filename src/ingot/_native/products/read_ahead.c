@@ -50,7 +50,7 @@ static void announce(Node *node) {
 void read_ahead(const NodeList *order, Py_ssize_t position, Py_ssize_t *next) {
     if (position < *next || callbacks.alone_type == NULL || ingot_num_threads() == 1)
         return;
-    Py_ssize_t found = position == 0 ? 0 : position + 1; /* the node at `position` was announced before, but not the first */
+    Py_ssize_t found = position + 1; /* the node at `position` runs now, and was announced unless it is the first */
     while (found < order->count && !is_bound_by_memory(order->items[found]))
         found++;
     *next = found < order->count ? found : PY_SSIZE_T_MAX;
