@@ -235,6 +235,9 @@ ITERATIONS_PER_LINE = 8
 # for 128, 0.94 for 256; of 1024, 4096 and 1024 0.70 for 64 rows, 0.90 for 256. matmul_weights.
 MAX_KEPT_PANEL_BYTES = 256 << 20
 MIN_KEPT_PANEL_BYTES = 1 << 14
+# Instructions after the last use of packed operands up to which another product that packs the same
+# reads these instead: the memory is not available in between. training_lstm.
+MAX_SHARED_DISTANCE = 16
 # Arrays of one layout that a program keeps packed: the layers of a model share their programs if it
 # is not compiled. No benchmark.
 MAX_KEPT_SOURCES = 64

@@ -43,6 +43,7 @@ from ingot.compiler.lower.invariants import (
 from ingot.compiler.lower.kernel import Lowered
 from ingot.compiler.lower.layout import layout_of_view, passed_input, passes_inputs
 from ingot.compiler.lower.materialise import copy_of
+from ingot.compiler.lower.products.shared_scratch import with_shared_scratch
 from ingot.compiler.lower.repeats import Repeats
 from ingot.compiler.options import Options
 from ingot.graph.deferred import Deferred
@@ -117,7 +118,7 @@ class _Lowering:
             self.inputs,
             self.constants,
             self.locations,
-            self.instructions,
+            with_shared_scratch(self.instructions),
             self.strides is not None,
         )
 

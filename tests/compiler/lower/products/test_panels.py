@@ -29,7 +29,7 @@ def filled(kernel: Kernel) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("shape", [(5, 16), (37, 33), (2, 9, 40), (24, 3)])
+@pytest.mark.parametrize("shape", [(5, 16), (37, 33), (2, 9, 40), (24, 3), (19, 230)])
 def test_panels_hold_the_columns(shape: tuple[int, ...], transposed: bool, tile: TileShape) -> None:
     x = np.zeros(shape, np.float32)
     *stack, rows, columns = shape

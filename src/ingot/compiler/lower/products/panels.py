@@ -20,7 +20,7 @@ from ingot.compiler.lower.products.operands import Matrices
 from ingot.compiler.lower.products.register_tile import TileShape
 from ingot.graph.dtype import int64, uint16, uint32
 from ingot.graph.shape import size_of
-from ingot.tuning import MAX_REGISTER_TILE, PACKED_COLUMNS, PACKED_ROWS
+from ingot.tuning import MAX_REGISTER_TILE, PACKED_COLUMNS, PACKED_ROWS, PACKED_RUN
 
 __all__ = ["Panels", "convert", "pack_pairs", "pack_panels", "pad"]
 
@@ -108,10 +108,13 @@ def pack_panels(panels: Panels) -> Kernel:
         first = affine(block) * PACKED_ROWS
         rows = (first, first + PACKED_ROWS, k)
         if together > 1:
-            with builder.loop(*rows) as row:
-                ends = (panel + together, numbers("panels", panels.count))
-                with builder.loop(panel, *ends) as each:
-                    _copy_row(builder, operand, target, at, affine(each), affine(row), tile)
+            ends = (panel + together, numbers("panels", panels.count))
+            with (
+                builder.loop(*rows, step=PACKED_RUN) as start,
+                builder.loop(panel, *ends) as each,
+                builder.loop(affine(start), affine(start) + PACKED_RUN, k) as row,
+            ):
+                _copy_row(builder, operand, target, at, affine(each), affine(row), tile)
         elif is_adjacent:
             with builder.loop(*rows) as row:
                 _copy_row(builder, operand, target, at, panel, affine(row), tile)
