@@ -51,6 +51,12 @@ MIN_PACKED_LEFT_ROWS_PANELS = 32
 # (4001, 256, 100) 1.47, (777, 384, 300) 1.23. matmul_left_transposed.
 MAX_LEFT_LENGTH = 200 * 4
 MAX_NEAR_LEFT_LENGTH = 256 * 4
+# Rows of complex results from which the right operand is packed, as real numbers. Measured, one
+# thread of a Zen 5, time relative to OpenBLAS, packed for each call and kept, for (100, 100), (300,
+# 300), (301, 513) and (1000, 1000) on the right: 12 rows 0.97, 1.42, 1.40, 1.40 and 0.32, 0.41,
+# 0.42, 0.57; 24 rows 0.72, 1.05, 0.91, 1.13 and 0.39, 0.45, 0.43, 0.53; 40 rows 0.77, 0.87, 0.79,
+# 0.93. matmul_complex64, matmul_complex64_rows.
+MIN_COMPLEX_ROWS = 24
 # The narrowest strip of a product of few rows: as wide as leaves a strip for each thread, while its
 # sums fit in MAX_STRIP_BYTES, which stay in L2 next to the right operand. The hardware does not
 # prefetch short runs of memory. Measured, one row of float32 times 4096 x 4096, GB/s: 20 for 512

@@ -19,9 +19,13 @@ from ingot.compiler.lower.products.operands import Matrices
 from ingot.compiler.lower.products.panels import Panels
 from ingot.compiler.lower.products.register_tile import TileShape
 from ingot.graph.dtype import complex64
+from ingot.transforms.control.body import built
+from ingot.transforms.control.programs import program_of
+from ingot.tuning_products import MIN_COMPLEX_ROWS
 
 # rows, products in a sum, columns: edges of tiles, narrow results, sums in several blocks
 SIZES = [(40, 50, 60), (33, 300, 77), (257, 129, 31), (2, 200, 150), (500, 40, 2), (90, 1, 700)]
+SIZES += [(MIN_COMPLEX_ROWS - 1, 70, 90), (MIN_COMPLEX_ROWS, 70, 90)]
 LAYOUTS: dict[str, Callable[[mx.array], mx.array]] = {
     "rows": lambda x: x,
     "columns": lambda x: mx.contiguous(x.swapaxes(-1, -2)).swapaxes(-1, -2),
@@ -67,6 +71,25 @@ def test_lengths_that_vary() -> None:
     for m in range(30, 36):
         a, b = numbers(m, 120), numbers(120, 110)
         require_close(mx.array(a) @ mx.array(b), a, b)
+
+
+def _is_kernel(rows: int) -> bool:
+    left, right = mx.array(numbers(rows, 70)), mx.array(numbers(70, 90))
+    return all(work.kind == "kernel" for work in mx.compile(mx.matmul).explain(left, right).work)
+
+
+def test_few_rows_are_left_to_blas() -> None:
+    """Unless a loop packs the right operand once for all of its products."""
+    assert [_is_kernel(MIN_COMPLEX_ROWS - 1), _is_kernel(MIN_COMPLEX_ROWS)] == [False, True]
+    shapes = [((20, 128), complex64), ((128, 128), complex64)]
+    body, _ = built(lambda x, y: [x @ y], shapes, "body")
+    plan = program_of(body, 0, 1).executable.plan
+    assert plan.nests.invariant == 1
+    a, b = numbers(20, 128), numbers(128, 128) / 128
+    repeated = mx.compile(lambda x, y: mx.fori_loop(0, 3, lambda _, z: z @ y, x))
+    wanted = a.astype(np.complex128) @ np.linalg.matrix_power(b.astype(np.complex128), 3)
+    found = np.array(repeated(mx.array(a), mx.array(b)))
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
 
 
 def test_what_follows_is_computed_from_the_product() -> None:

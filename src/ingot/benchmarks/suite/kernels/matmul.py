@@ -209,6 +209,11 @@ def matmul_complex64() -> Contenders:
     return _all((512, 512), (512, 512), "complex64")
 
 
+@benchmark("complex64 (8, 512) @ (512, 512)", targets={"numpy": 1.1})
+def matmul_complex64_rows() -> Contenders:
+    return _all((8, 512), (512, 512), "complex64")
+
+
 @benchmark("float16 (1024, 1024) @ (1024, 1024)", targets={"ingot float32": 3.0})
 def matmul_float16() -> Contenders:
     return _half("float16")

@@ -22,15 +22,17 @@ from ingot.compiler.lower.products.operands import Matrices, Product
 from ingot.compiler.lower.products.panels import Panels
 from ingot.graph.dtype import float32
 from ingot.tuning import PACKED_ROWS
+from ingot.tuning_products import MIN_COMPLEX_ROWS
 
 __all__ = ["has_complex_nest", "pack_parts", "parts_of", "right_parts"]
 
 
 def has_complex_nest(product: Product) -> bool:
-    """Whether a product of complex matrices has loop nests: products of matrices and vectors are
-    left to BLAS, which reads matrices in place.
+    """Whether a product of complex matrices has loop nests: vectors, and few rows unless the right
+    operand is packed once for many products, are left to BLAS, which reads matrices in place.
     """
-    return bool(product.m > 1 and product.n > 1)
+    least = 2 if product.right.is_fixed else MIN_COMPLEX_ROWS
+    return bool(product.m >= least and product.n > 1)
 
 
 def parts_of(source: Matrices) -> Matrices:

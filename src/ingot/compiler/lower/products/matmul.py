@@ -146,7 +146,7 @@ def why_no_nest(step: Step) -> str:
     if _is_left_to_blas(step):
         return "the product is small"
     if step.dtype is complex64:
-        return "it is a product of complex numbers with a vector"
+        return "it is a product of few rows of complex numbers, or with a vector"
     return "the result is a single number, of few products"
 
 

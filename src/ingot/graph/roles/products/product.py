@@ -16,7 +16,7 @@ class Product(Tiled, role=True):
     equal: (..., m, k) and (..., k, n) give (..., m, n).
 
     Write the rules. Compiled programs have loop nests for it, into which elementwise consumers are
-    fused; small products, and those of complex matrices with vectors, are BLAS calls.
+    fused; small products, and those of few rows of complex matrices, are BLAS calls.
     """
 
     why_host = "BLAS computes it as a whole"
