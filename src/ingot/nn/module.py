@@ -53,6 +53,8 @@ class Module(dict[str, Any]):
 
     __call__: Any = raise_not_callable  # what layers take differs; Any lets them override it
 
+    _is_tree = True  # compiled functions observe which items they read
+
     # Names that `unfreeze` leaves frozen; subclasses may override it.
     _always_frozen: frozenset[str] = frozenset()
 

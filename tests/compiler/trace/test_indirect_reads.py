@@ -1,12 +1,16 @@
 """Attributes that are reached in other ways than by their names: copies, items of modules, classes,
-containers and objects that are gone.
+containers and objects that are gone. And variables: what containers of all kinds hold, and the code
+and defaults of functions.
 """
 
 from __future__ import annotations
 
 import copy
 import pickle
+from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -206,3 +210,121 @@ def test_frozen_sets_of_objects_are_refused_by_name() -> None:
     check(compiled(X, frozenset([1, ("a", 2)])), [2.0, 4.0])
     with pytest.raises(ValueError, match="argument `which`, which holds a Number"):
         compiled(X, frozenset([Number(1.0)]))
+
+
+class Settings(dict[str, Any]):
+    """Items are attributes, as in the configurations of many programs."""
+
+    __getattr__ = dict.__getitem__
+
+
+class Steps(list[float]):
+    """A list with methods of its own."""
+
+
+TABLE = {"a": 2.0}
+CONTAINERS: dict[str, tuple[Callable[[], Any], Any, Any]] = {
+    "get": (lambda: Settings(a=2.0), lambda c: c.get("a"), lambda c: c.update(a=7.0)),
+    "values": (lambda: Settings(a=2.0), lambda c: sum(c.values()), lambda c: c.update(b=7.0)),
+    "a nested get": (
+        lambda: Settings(a=Settings(b=2.0)),
+        lambda c: c.get("a").get("b"),
+        lambda c: c.a.update(b=7.0),
+    ),
+    "get beside a foreign value": (
+        lambda: Settings(a=2.0, source=iter([])),
+        lambda c: c.get("a"),
+        lambda c: c.update(a=7.0),
+    ),
+    "a counter": (lambda: Counter(a=2), lambda c: c["a"], lambda c: c.update(a=5)),
+    "a subclass of list": (lambda: Steps([2.0]), lambda c: c[0], lambda c: c.insert(0, 7.0)),
+    "a deque": (lambda: deque([2.0]), lambda c: c[-1], lambda c: c.append(7.0)),
+    "a deque in a list": (lambda: [deque([2.0])], lambda c: c[0][-1], lambda c: c[0].append(7.0)),
+    "objects in a deque": (
+        lambda: deque([Number(2.0)]),
+        lambda c: c[0].value,
+        lambda c: setattr(c[0], "value", 7.0),
+    ),
+    "bytes that change": (lambda: bytearray(b"ab"), lambda c: c[0], lambda c: c.reverse()),
+    "a proxy": (lambda: MappingProxyType(TABLE), lambda c: c["a"], lambda c: TABLE.update(a=7.0)),
+    "NumPy's numbers": (
+        lambda: np.array([2.0, 3.0]),
+        lambda c: float(c.sum()),
+        lambda c: c.__setitem__(0, 7.0),
+    ),
+}
+
+
+@pytest.mark.parametrize("way", CONTAINERS)
+@pytest.mark.parametrize("where", ["variable", "attribute"])
+def test_what_containers_hold(way: str, where: str) -> None:
+    made, read, change = CONTAINERS[way]
+    TABLE["a"] = 2.0
+    container = made()
+    holder = Number(container)  # type: ignore[arg-type]
+    function = {
+        "variable": lambda x: x * read(container),
+        "attribute": lambda x: x * read(holder.value),
+    }[where]
+    compiled = mx.compile(function)
+    check(compiled(X), function(X))
+    check(compiled(X), function(X))
+    assert compiled.cache_info().misses == 1
+    before = function(X).tolist()
+    change(container)
+    assert function(X).tolist() != before
+    check(compiled(X), function(X))
+
+
+def test_containers_that_the_function_changes() -> None:
+    """What only a trace does is not a reason for another one."""
+    waiting: deque[Any] = deque([2.0])
+    steps = Steps([2.0])
+
+    def function(x: Any) -> Any:
+        waiting.append(iter([]))
+        steps.append(waiting[0])
+        return x * waiting[0] * steps[0]
+
+    compiled = mx.compile(function)
+    for _ in range(3):
+        assert compiled(X).tolist() == [4.0, 8.0]
+    assert compiled.cache_info().misses == 1
+
+
+def test_a_container_that_holds_itself() -> None:
+    waiting: deque[Any] = deque([2.0])
+    waiting.append(waiting)
+    settings = Settings(a=2.0)
+    settings["own"] = settings
+    compiled = mx.compile(lambda x: x * waiting[0] * settings.get("a"))
+    assert compiled(X).tolist() == [4.0, 8.0]
+    settings["a"] = 3.0
+    assert compiled(X).tolist() == [6.0, 12.0]
+
+
+def test_functions_that_are_defined_again() -> None:
+    """Notebooks that reload modules replace the code and the defaults of functions."""
+
+    def scaled(x: Any, k: float = 2.0, *, m: float = 1.0) -> Any:
+        return x * k * m
+
+    def negated(x: Any, k: float = 2.0, *, m: float = 1.0) -> Any:
+        return -x * k * m
+
+    direct, called = mx.compile(scaled), mx.compile(lambda x: scaled(x) + 1)
+
+    def check_both(factor: float) -> None:
+        assert direct(X).tolist() == (X * factor).tolist()
+        assert called(X).tolist() == (X * factor + 1).tolist()
+
+    check_both(2.0)
+    scaled.__defaults__ = (3.0,)
+    check_both(3.0)
+    scaled.__kwdefaults__ = {"m": 5.0}
+    check_both(15.0)
+    scaled.__code__ = negated.__code__
+    check_both(-15.0)
+    reasons = direct.cache_info().reasons
+    assert reasons[-1].reason == "`the code of scaled` → other code"
+    assert direct.cache_info().misses == 4

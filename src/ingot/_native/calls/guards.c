@@ -22,6 +22,7 @@ enum {
     IN_GLOBALS,  /* of a function */
     IN_DEFAULTS, /* of a function; the name is a position, or that of a keyword-only parameter */
     OF_CLASS,    /* of the object, which is a class */
+    CODE_OF,     /* a function, without a name: tools that reload modules replace its code */
 };
 
 static PyObject *mutable_mark;
@@ -50,6 +51,8 @@ static PyObject *current_variable(PyObject *object, long source, PyObject *name)
         return ingot_dict_get(PyFunction_GET_GLOBALS(object), name);
     if (source == IN_DEFAULTS)
         return current_default(object, name);
+    if (source == CODE_OF)
+        return Py_NewRef(PyFunction_GET_CODE(object));
     PyObject *closure = PyFunction_GET_CLOSURE(object);
     Py_ssize_t position = PyLong_AsSsize_t(name);
     if (closure == NULL || position < 0 || position >= PyTuple_GET_SIZE(closure))
@@ -218,7 +221,8 @@ int ingot_add_guards(PyObject *module) {
         PyModule_AddIntConstant(module, "IN_CELL", IN_CELL) < 0 ||
         PyModule_AddIntConstant(module, "IN_GLOBALS", IN_GLOBALS) < 0 ||
         PyModule_AddIntConstant(module, "IN_DEFAULTS", IN_DEFAULTS) < 0 ||
-        PyModule_AddIntConstant(module, "OF_CLASS", OF_CLASS) < 0 || PyModule_AddIntConstant(module, "NOWHERE", NOWHERE) < 0)
+        PyModule_AddIntConstant(module, "CODE_OF", CODE_OF) < 0 || PyModule_AddIntConstant(module, "OF_CLASS", OF_CLASS) < 0 ||
+        PyModule_AddIntConstant(module, "NOWHERE", NOWHERE) < 0)
         return -1;
     return PyModule_AddFunctions(module, functions);
 }

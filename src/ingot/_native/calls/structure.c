@@ -3,6 +3,7 @@
 #include "calls/structure.h"
 
 static PyObject *constant_types;  /* set of further types whose instances are constants */
+static PyObject *contents_makers; /* dict: types of C whose instances hold others -> what lists the contents of one */
 static destructor python_dealloc; /* that of classes written in Python, whose instances have no state in C */
 
 static bool has_python_layout(PyTypeObject *type) {
@@ -161,6 +162,13 @@ Kind kind_of(PyObject *object) {
     return KIND_OBJECT;
 }
 
+PyObject *contents_of(PyObject *object) {
+    PyObject *maker = contents_makers == NULL ? NULL : ingot_dict_get(contents_makers, (PyObject *)Py_TYPE(object));
+    PyObject *contents = maker == NULL ? NULL : PyObject_CallOneArg(maker, object);
+    Py_XDECREF(maker);
+    return contents;
+}
+
 /* ---- seen ---- */
 
 void seen_begin(SeenSet *set) {
@@ -259,11 +267,21 @@ static PyObject *register_constant_type(PyObject *Py_UNUSED(module), PyObject *t
     return PySet_Add(constant_types, type) < 0 ? NULL : Py_NewRef(type);
 }
 
+static PyObject *register_contents(PyObject *Py_UNUSED(module), PyObject *arguments) {
+    PyObject *type, *maker;
+    if (!PyArg_ParseTuple(arguments, "O!O:register_contents", &PyType_Type, &type, &maker))
+        return NULL;
+    if (contents_makers == NULL && (contents_makers = PyDict_New()) == NULL)
+        return NULL;
+    return PyDict_SetItem(contents_makers, type, maker) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
 LOCKS_METHOD(kind_function)
 LOCKS_METHOD(has_attributes_function)
 LOCKS_METHOD(is_tree_function)
 LOCKS_METHOD(instance_dict_function)
 LOCKS_METHOD(register_constant_type)
+LOCKS_METHOD(register_contents)
 
 static PyMethodDef functions[] = {
     {"kind", LOCKED(kind_function), METH_O, "kind(object) -> int: how compiled functions classify it, a member of Kind"},
@@ -272,6 +290,8 @@ static PyMethodDef functions[] = {
     {"instance_dict", LOCKED(instance_dict_function), METH_O, "The dict with an instance's attributes, or None."},
     {"register_constant_type", LOCKED(register_constant_type), METH_O,
      "Instances of exactly this type are constants of compiled functions; returns the type."},
+    {"register_contents", LOCKED(register_contents), METH_VARARGS,
+     "register_contents(type, maker): guards compare `maker(instance)`, a list, a dict or bytes."},
     {NULL, NULL, 0, NULL},
 };
 

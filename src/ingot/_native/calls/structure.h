@@ -25,6 +25,8 @@ bool is_tree_type(PyTypeObject *type);
 PyObject *instance_dict(PyObject *object);
 /* An attribute of a class or its bases: a new reference, NULL without an error where there is none. */
 PyObject *ingot_class_attribute(PyTypeObject *type, PyObject *name);
+/* What a deque or the like holds: a new list, dict or bytes; NULL without an error for objects of other types. */
+PyObject *contents_of(PyObject *object);
 /* Names of slots with values, of all classes: a new list; NULL with an error. */
 PyObject *slot_names(PyTypeObject *type);
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from ingot import _native
 from ingot._native import (
+    CODE_OF,
     IN_CELL,
     IN_CLASS,
     IN_DEFAULTS,
@@ -42,6 +43,8 @@ from ingot.compiler.trace.structure import (
     Name,
     attributes_of,
     children,
+    has_contents,
+    holds_items,
     is_constant_key,
     kind,
     short_text,
@@ -98,6 +101,8 @@ def _referent(held: Any) -> Any:
 def _value_text(holder: Any, source: int, name: Any) -> str:
     if source == WHOLE_DICT:
         return "other attributes"
+    if source == CODE_OF:
+        return "other code"
     if source == IN_CELL:
         try:
             return short_text(holder.__closure__[name].cell_contents)
@@ -257,7 +262,9 @@ class AttributeReads:
                 self._be_lenient(value)
             self._name_inside(value, instance, name)
             self.watch(type(value))
-            return weakly(value), None
+            if not holds_items(value):
+                return weakly(value), None
+            return MUTABLE, guard_key(value, source)
         if type(value) in _PLAIN:
             return value, guard_key(value, source)
         if self._is_opaque(value, instance, name):
@@ -277,7 +284,7 @@ class AttributeReads:
     def _is_opaque(self, value: Any, instance: Any, name: str) -> bool:
         """Whether an attribute cannot be inspected; ValueError if that is an error."""
         if id(instance) in self._lenient:
-            return _first_foreign(value, self._names[id(instance)], set()) is not None
+            return _first_foreign(value, self._names[id(instance)], set(), True) is not None
         self._refuse_foreign(value, instance, name)
         return False
 
@@ -387,12 +394,16 @@ def _found(instance: Any, name: str) -> tuple[int | None, Any]:
     return NOWHERE, None
 
 
-def _first_foreign(value: Any, name: Name, seen: set[int]) -> tuple[Name, str, Any] | None:
+def _first_foreign(
+    value: Any, name: Name, seen: set[int], lenient: bool = False
+) -> tuple[Name, str, Any] | None:
     """The first foreign value in a value: where it is, "is" or "holds", and what. Objects inside
-    are observed themselves, but not as keys or elements of sets.
+    are observed themselves, but not as keys or elements of sets. What deques and the like hold is
+    compared if that is lenient enough: no trace records how a function changes them.
     """
     found = kind(value)
-    if found is Kind.FOREIGN or (found is Kind.NDARRAY and value.dtype.hasobject):
+    is_foreign = found is Kind.FOREIGN and not (lenient and has_contents(value))
+    if is_foreign or (found is Kind.NDARRAY and value.dtype.hasobject):
         return name, "is", value
     if id(value) in seen or _native.has_attributes(value):
         return None
@@ -401,7 +412,7 @@ def _first_foreign(value: Any, name: Name, seen: set[int]) -> tuple[Name, str, A
         if not is_constant_key(key):
             return name, "holds", key
     for step, child in children(value):
-        foreign = _first_foreign(child, name.then(value, step), seen)
+        foreign = _first_foreign(child, name.then(value, step), seen, lenient)
         if foreign is not None:
             return foreign
     return None

@@ -18,7 +18,7 @@ import functools
 import re
 import threading
 import types
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import field, replace
 from reprlib import Repr
@@ -48,6 +48,8 @@ __all__ = [
     "attributes_of",
     "children",
     "copied",
+    "has_contents",
+    "holds_items",
     "is_constant_key",
     "item_at",
     "items_of",
@@ -103,6 +105,15 @@ for _constant in (
     *(type(threading.Lock()), type(threading.RLock())),
 ):
     _native.register_constant_type(_constant)
+
+# Types written in C whose instances are not arguments, but whose contents guards compare.
+_CONTENTS: dict[type, Callable[[Any], Any]] = {
+    deque: list,
+    bytearray: bytes,
+    types.MappingProxyType: dict,
+}
+for _type, _maker in _CONTENTS.items():
+    _native.register_contents(_type, _maker)
 _native.set_callbacks(enum_metatype=enum.EnumMeta, partial_type=functools.partial)
 
 
@@ -158,6 +169,16 @@ def kind(item: Any) -> Kind:
     return _KINDS[_native.kind(item)]  # quicker than to call `Kind`
 
 
+def has_contents(item: Any) -> bool:
+    """Whether an object is foreign, such as a deque, but guards compare what it holds."""
+    return type(item) in _CONTENTS
+
+
+def holds_items(item: Any) -> bool:
+    """Whether an object with attributes is a dict, list or tuple whose reads hooks may miss."""
+    return isinstance(item, (dict, list, tuple)) and not _native.is_tree_instance(item)
+
+
 def attributes_of(item: Any) -> dict[str, Any]:
     """An instance's own attributes, in its dict and in slots."""
     found = dict(_native.instance_dict(item) or {})
@@ -210,6 +231,8 @@ def children(item: Any) -> Iterator[tuple[Any, Any]]:
     elif isinstance(item, functools.partial):
         for name in ("func", "args", "keywords"):
             yield Attribute(name), getattr(item, name)
+    elif has_contents(item):
+        yield from children(_CONTENTS[type(item)](item))
     if _native.has_attributes(item):
         for name, value in attributes_of(item).items():
             if kind(value) in STRUCTURAL:

@@ -1,10 +1,11 @@
 """Variables: what a function reads by name, and the guards on it.
 
 The search starts at the function and the classes of the objects in its arguments, and follows the
-functions and methods that the code names. Numbers, strings and small containers in closures,
-globals, modules, classes and attributes of functions are compared on later calls, as attributes of
-objects are; functions, classes and objects are compared by identity, and reads of the latter are
-observed. Arrays are constants, and so is everything that belongs to installed packages.
+functions and methods that the code names. Numbers, strings and small containers (NumPy's arrays
+included) in closures, globals, modules, classes, defaults and attributes of functions are compared
+on later calls, as attributes of objects are; functions, classes and objects are compared by
+identity, and reads of the latter are observed. A function whose code was replaced is another one.
+Arrays are constants, and so is everything that belongs to installed packages.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ from functools import lru_cache, partial
 from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from ingot import _native
 from ingot._native import (
+    CODE_OF,
     IN_CELL,
     IN_DEFAULTS,
     IN_GLOBALS,
@@ -29,7 +33,15 @@ from ingot._native import (
     guard_key,
 )
 from ingot.compiler.trace.attributes import AttributeReads, Guard, default_of, in_class, weakly
-from ingot.compiler.trace.structure import Kind, Name, children, kind, short_text
+from ingot.compiler.trace.structure import (
+    Kind,
+    Name,
+    children,
+    has_contents,
+    holds_items,
+    kind,
+    short_text,
+)
 from ingot.compiler.trace.users_code import is_users_class, is_users_code, is_users_module
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.tuning import MAX_GUARDED_ITEMS
@@ -60,7 +72,12 @@ class _Variable:
         holder, source, name, expected, key = self.guard
         held = holder() if isinstance(holder, weakref.ref) else holder
         value = _current(held, source, name)
-        return value is self.value and (expected is not MUTABLE or guard_key(value, source) == key)
+        if value is not self.value or expected is not MUTABLE:
+            return value is self.value
+        try:
+            return guard_key(value, source) == key
+        except ValueError:  # the function added a value that cannot be inspected
+            return False
 
 
 class Variables:
@@ -124,7 +141,7 @@ class Variables:
             self._add_holder(type(value), type(value).__name__)
             if is_users_class(type(value)) and text:
                 self._reads.watch_variable(value, Name(text, is_inside=True))
-        elif kind(value) in _CONTAINERS and _is_small(value):
+        if _is_compared(value) and _is_small(value):
             for _, child in children(value):
                 self._add(child, text)
 
@@ -147,18 +164,16 @@ class Variables:
         for name in variables & function.__globals__.keys():
             self._variable(function, IN_GLOBALS, name, name, function.__globals__[name])
         if is_users:
+            self._variable(function, CODE_OF, "", f"the code of {function.__name__}", code)
             self._add_defaults(function)
         self._names |= attributes
 
     def _add_defaults(self, function: FunctionType) -> None:
-        """Lists and dicts that are defaults can change from call to call; other defaults cannot."""
+        """Defaults can change, and be replaced, from call to call."""
         positional = enumerate(function.__defaults__ or ())
         for name, default in (*positional, *(function.__kwdefaults__ or {}).items()):
-            if kind(default) in _CONTAINERS:
-                text = f"a default of {function.__name__}"
-                self._variable(function, IN_DEFAULTS, name, text, default)
-            else:
-                self._add(default, function.__name__)
+            text = f"a default of {function.__name__}"
+            self._variable(function, IN_DEFAULTS, name, text, default)
 
     def _add_attribute(self, holder: _Holder, name: str, text: str) -> None:
         if not isinstance(holder, type):
@@ -200,7 +215,7 @@ class Variables:
         expected = self._expected(value, source, text)
         if expected is not None:
             guard = (weakly(holder), source, name, *expected)
-            text = f"`{text}` {short_text(value)}"
+            text = f"`{text}`" if source == CODE_OF else f"`{text}` {short_text(value)}"
             self._found[id(holder), source, name] = _Variable(guard, text, value)
 
     def _expected(self, value: Any, source: int, text: str) -> tuple[Any, Any] | None:
@@ -208,18 +223,22 @@ class Variables:
         found = kind(value)
         if found is Kind.ARRAY and source != OF_CLASS:
             return None
-        if isinstance(
-            value, (FunctionType, type, FastCall, ModuleType, SimpleNamespace)
-        ) or _native.has_attributes(value):
+        if source == CODE_OF:
+            return value, None
+        is_object = _native.has_attributes(value)
+        if isinstance(value, (FunctionType, type, FastCall, ModuleType, SimpleNamespace)) or (
+            is_object and not holds_items(value)
+        ):
             return weakly(value), None
         if found is Kind.CONSTANT or found is Kind.ARRAY:
             return value, guard_key(value, source)
-        if found not in _CONTAINERS or not _is_small(value):
-            return None
+        otherwise = (weakly(value), None) if is_object else None
+        if not _is_compared(value) or not _is_small(value):
+            return otherwise
         try:
             key = guard_key(value, source)
         except ValueError:  # it holds a value that cannot be inspected
-            return None
+            return otherwise
         self._reads.watch_inside(value, Name(text, is_inside=True))
         return MUTABLE, key
 
@@ -235,19 +254,32 @@ def _current(holder: Any, source: int, name: Any) -> Any:
         return holder.__globals__.get(name, _NOTHING)
     if source == IN_DEFAULTS:
         return default_of(holder, name)
+    if source == CODE_OF:
+        return holder.__code__
     if source == OF_CLASS:
         return in_class(holder, name)
     return vars(holder).get(name, _NOTHING)
+
+
+def _is_compared(value: Any) -> bool:
+    """Whether guards compare the contents of a value."""
+    if _native.has_attributes(value):
+        return holds_items(value)
+    found = kind(value)
+    is_numbers = found is Kind.NDARRAY and not value.dtype.hasobject
+    return found in _CONTAINERS or is_numbers or has_contents(value)
 
 
 def _is_small(value: Any) -> bool:
     """Whether a container has few items, with those of the containers in it."""
     left = MAX_GUARDED_ITEMS
     waiting = [value]
+    seen: set[int] = set()
     while waiting:
         item = waiting.pop()
-        if kind(item) in _CONTAINERS and not _native.has_attributes(item):
-            left -= len(item)
+        if _is_compared(item) and id(item) not in seen:
+            seen.add(id(item))
+            left -= item.size if isinstance(item, np.ndarray) else len(item)
             if left < 0:
                 return False
             waiting += [child for _, child in children(item)]

@@ -53,7 +53,8 @@ class Power(Elementwise):
         return k.power(x, y)
 
 
-_SPECIAL_EXPONENTS = (-1, 0, 0.5, 1, 2)  # for which NumPy has other loops
+# NumPy has other loops for these. That for 0.5 takes square roots, also of -inf and -0.0.
+_SPECIAL_EXPONENTS = (-1, 0, 1, 2)
 
 
 def _real_power(x: np.ndarray, y: np.ndarray) -> Any:
