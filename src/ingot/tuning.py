@@ -348,12 +348,6 @@ SUM_BLOCK = 512
 # Rows of a panel that one iteration of the packing loop copies: enough to justify a thread, and few
 # enough for threads to share a narrow matrix. matmul_float32.
 PACKED_ROWS = 256
-# Columns of several narrow panels that are packed together, because they share cache lines, and
-# rows that are copied to one before the next. Measured on a Zen 5, panels of 6 columns, us for 48
-# columns of one row, 96 of 8, 192 of 8, 192 of 16 and 768 of 16: 1024 x 1024 287, 153, 155, 167 and
-# 163; 1000 x 3000 7703, 1734, 1463, 1156 and 1128. matmul_left_transposed.
-PACKED_COLUMNS = 192
-PACKED_RUN = 16
 
 # Keys per block of attention: the scores of 32 queries are then 16 KiB of float32, half of L1. With
 # fewer keys, sums are loaded and stored more often; with more, values leave L1 between two tiles.

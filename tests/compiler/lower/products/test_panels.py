@@ -12,6 +12,7 @@ from ingot.compiler.lower.products.operands import Matrices
 from ingot.compiler.lower.products.panels import Panels, convert, pack_panels, pad
 from ingot.compiler.lower.products.register_tile import TileShape
 from ingot.graph.dtype import float32, float64
+from ingot.tuning import CACHE_LINE
 
 # of right operands, and, with one vector, of left ones: as many lanes as a tile has rows
 TILES = [TileShape(4, 2, 8), TileShape(1, 1, 6), TileShape(1, 1, 7), TileShape(1, 1, 12)]
@@ -29,7 +30,7 @@ def filled(kernel: Kernel) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("shape", [(5, 16), (37, 33), (2, 9, 40), (24, 3), (19, 230)])
+@pytest.mark.parametrize("shape", [(5, 16), (37, 33), (2, 9, 40), (24, 3), (19, 1100)])
 def test_panels_hold_the_columns(shape: tuple[int, ...], transposed: bool, tile: TileShape) -> None:
     x = np.zeros(shape, np.float32)
     *stack, rows, columns = shape
@@ -45,6 +46,17 @@ def test_panels_hold_the_columns(shape: tuple[int, ...], transposed: bool, tile:
     last = source.columns - (panels.count - 1) * tile.columns  # what follows is never read
     np.testing.assert_array_equal(found[..., :-1, :, :], expected[..., :-1, :, :])
     np.testing.assert_array_equal(found[..., -1, :, :last], expected[..., -1, :, :last])
+
+
+@pytest.mark.parametrize("rows", [1, 24, 1000, 1024, 4096])
+@pytest.mark.parametrize("tile", [TileShape(1, 1, 6), TileShape(1, 1, 12), TileShape(4, 4, 16)])
+def test_a_row_of_many_panels_is_in_many_sets_of_l1(tile: TileShape, rows: int) -> None:
+    source = Matrices(None, float32, (), rows, 16 * tile.columns, (64 * tile.columns, 4))
+    distance = int(Panels(source, tile, 0).rows) * tile.columns * 4
+    assert distance >= rows * tile.columns * 4
+    begins = {panel * distance for panel in range(16)}
+    assert all(each % CACHE_LINE == 0 for each in begins)
+    assert len({each // CACHE_LINE % 64 for each in begins}) == 16
 
 
 def test_copies_are_padded_and_converted() -> None:

@@ -12,16 +12,17 @@ is read in place, which takes as many multiplications as the product itself.
 
 from __future__ import annotations
 
-from ingot.compiler.forms.affine import affine
+from collections.abc import Sequence
+
+from ingot.compiler.forms.affine import Affine, affine
 from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Value
 from ingot.compiler.forms.nests import Kernel
 from ingot.compiler.lower.kernel import kernel_of
 from ingot.compiler.lower.products.numbers import Numbers, code_key
 from ingot.compiler.lower.products.operands import Matrices, Product
-from ingot.compiler.lower.products.panels import Panels
+from ingot.compiler.lower.products.panels import Panels, by_rows
 from ingot.graph.dtype import float32
-from ingot.tuning import PACKED_ROWS
 from ingot.tuning_products import MIN_COMPLEX_ROWS
 
 __all__ = ["has_complex_nest", "pack_parts", "parts_of", "right_parts"]
@@ -55,21 +56,16 @@ def pack_parts(source: Matrices, panels: Panels) -> Kernel:
     operand = parts.buffer(builder, "b", 0, numbers)
     operands = tuple(dict.fromkeys((source.step, panels.area)))
     target = panels.buffer(builder, len(operands) - 1, numbers)
-    lengths = [numbers(f"s{axis}", length) for axis, length in enumerate(source.stack)]
-    blocks = -(-source.rows // PACKED_ROWS)
-    lengths += [numbers("panels", panels.count), numbers("blocks", blocks)]
-    rows = affine(operand.shape[-2])
-    with builder.parallel(lengths, 2 * PACKED_ROWS * tile.columns) as (*stack, panel, block):
-        at, first = [affine(index) for index in stack], affine(block) * PACKED_ROWS
-        with builder.loop(first, first + PACKED_ROWS, rows) as row:
-            for vector in range(tile.vectors):
-                column = affine(vector * tile.lanes)
-                index = (*at, affine(row), affine(panel) * tile.columns + column)
-                value = builder.load_lanes(operand, index, tile.lanes, operand.shape[-1])
-                into = (*at, affine(panel), affine(row) * 2)
-                builder.store(value, target, (*into, column))
-                rotated = _times_i(builder, value)
-                builder.store(rotated, target, (*into[:-1], into[-1] + 1, column))
+
+    def copy(at: Sequence[Affine], panel: Affine, row: Affine) -> None:
+        for vector in range(tile.vectors):
+            column = affine(vector * tile.lanes)
+            index = (*at, row, panel * tile.columns + column)
+            value = builder.load_lanes(operand, index, tile.lanes, operand.shape[-1])
+            builder.store(value, target, (*at, panel, row * 2, column))
+            builder.store(_times_i(builder, value), target, (*at, panel, row * 2 + 1, column))
+
+    by_rows(builder, numbers, panels, operand, source.rows, copy)
     return kernel_of(builder.nest, operands, code_key(builder, numbers, "pack parts", tile))
 
 

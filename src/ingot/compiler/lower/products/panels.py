@@ -7,7 +7,8 @@ undefined; results computed from them are never stored.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import gcd
 
 from ingot.compiler.forms.affine import Affine, Extent, affine
 from ingot.compiler.forms.nest.build import NestBuilder
@@ -20,9 +21,10 @@ from ingot.compiler.lower.products.operands import Matrices
 from ingot.compiler.lower.products.register_tile import TileShape
 from ingot.graph.dtype import int64, uint16, uint32
 from ingot.graph.shape import size_of
-from ingot.tuning import MAX_REGISTER_TILE, PACKED_COLUMNS, PACKED_ROWS, PACKED_RUN
+from ingot.tuning import CACHE_LINE, MAX_REGISTER_TILE, PACKED_ROWS
+from ingot.tuning_products import COPIED_ROWS, COPIED_ROWS_AHEAD, PACKED_COLUMNS
 
-__all__ = ["Panels", "convert", "pack_pairs", "pack_panels", "pad"]
+__all__ = ["Panels", "by_rows", "convert", "pack_pairs", "pack_panels", "pad"]
 
 
 class Panels:
@@ -36,19 +38,23 @@ class Panels:
         self.offset = offset
         self.area = area
         self.count = -(-source.columns // tile.columns)
+        # Rows from one panel to the next. The same row of many panels is written at about the same
+        # time, so panels begin an odd number of (a few) cache lines apart: in many sets of L1.
+        unit = CACHE_LINE // gcd(CACHE_LINE, tile.columns * source.dtype.size)
+        self.rows = (source.rows + unit - 1) // (2 * unit) * (2 * unit) + unit
 
     @property
     def nbytes(self) -> Number:
         """The size of all panels."""
         size = self.source.dtype.size
-        each = self.source.rows * self.tile.columns * size
+        each = self.rows * self.tile.columns * size
         # the verifier cannot tell that tiles start at multiples of their rows, so one more must fit
         return (size_of((*self.source.stack, self.count)) + 1) * each
 
     def buffer(self, builder: NestBuilder, argument: int, numbers: Numbers) -> Buffer:
         """Declares the panels as a buffer with axes stack, panel, k, column."""
         source, row = self.source, self.tile.columns * self.source.dtype.size
-        panel = source.rows * row
+        panel = self.rows * row
         shape = [numbers(f"s{axis}", length) for axis, length in enumerate(source.stack)]
         strides: list[Extent] = []
         distance = panel * self.count
@@ -71,7 +77,7 @@ class Panels:
         source, height, size = self.source, self.tile.columns, self.source.dtype.size
         shape = [numbers(f"s{axis}", length) for axis, length in enumerate(source.stack)]
         strides: list[Extent] = []
-        distance = self.count * height * source.rows * size
+        distance = self.count * height * self.rows * size
         for axis in reversed(range(len(source.stack))):
             strides.insert(0, numbers(f"a.s{axis}", distance))
             distance *= source.stack[axis]
@@ -80,7 +86,7 @@ class Panels:
             "left",
             source.dtype,
             [*shape, numbers("a.rows", source.columns), affine(k) * height],
-            [*strides, numbers("a.row", source.rows * size), size],
+            [*strides, numbers("a.row", self.rows * size), size],
             argument,
             numbers("a.offset", self.offset) if self.offset else 0,
         )
@@ -95,35 +101,67 @@ def pack_panels(panels: Panels) -> Kernel:
     operand = source.buffer(builder, "b", 0, numbers)
     operands = tuple(dict.fromkeys((source.step, panels.area)))
     target = panels.buffer(builder, len(operands) - 1, numbers)
-    blocks = -(-source.rows // PACKED_ROWS)
-    is_adjacent = source.column_stride == source.dtype.size
-    # narrow panels share cache lines, so some of them are filled row by row
-    together = max(1, PACKED_COLUMNS // tile.columns) if is_adjacent else 1
-    lengths = [numbers(f"s{axis}", length) for axis, length in enumerate(source.stack)]
+    if source.column_stride == source.dtype.size:
+
+        def copy(at: Sequence[Affine], panel: Affine, row: Affine) -> None:
+            _copy_row(builder, operand, target, at, panel, row, tile)
+
+        by_rows(builder, numbers, panels, operand, source.rows, copy)
+    else:
+        _by_columns(builder, numbers, panels, operand, target)
+    return kernel_of(builder.nest, operands, code_key(builder, numbers, "pack", tile))
+
+
+def by_rows(
+    builder: NestBuilder,
+    numbers: Numbers,
+    panels: Panels,
+    source: Buffer,
+    count: Number,
+    copy: Callable[[Sequence[Affine], Affine, Affine], None],
+    height: int = 1,
+) -> None:
+    """A parallel loop over `count` groups of `height` rows of the source, which is prefetched, and
+    over several adjacent panels for each of them. `copy` is called with the indices along the
+    stack, a panel and the number of a group, and fills the part of the panel that belongs to it.
+    """
+    columns, stack = panels.tile.columns, panels.source.stack
+    together = max(1, PACKED_COLUMNS // columns)
+    blocks = -(-count // COPIED_ROWS)
+    lengths = [numbers(f"s{axis}", length) for axis, length in enumerate(stack)]
     lengths += [numbers("groups", -(-panels.count // together)), numbers("blocks", blocks)]
-    n, k = numbers("b.columns", source.columns), numbers("k", source.rows)
-    work = PACKED_ROWS * tile.columns * together
-    with builder.parallel(lengths, work) as (*stack, group, block):
-        at, panel = [affine(index) for index in stack], affine(group) * together
+    end, n = numbers("row groups", count), source.shape[-1]
+    with builder.parallel(lengths, COPIED_ROWS * columns * together) as (*indices, group, block):
+        at, panel = [affine(index) for index in indices], affine(group) * together
+        first = affine(block) * COPIED_ROWS
+        with builder.loop(first, first + COPIED_ROWS, end) as row:
+            column = panel * columns
+            line = CACHE_LINE // source.dtype.size
+            with builder.loop(column, column + together * columns, n, step=line) as ahead:
+                for offset in range(height):
+                    below = (affine(row) + COPIED_ROWS_AHEAD) * height + offset
+                    builder.prefetch(source, (*at, below, affine(ahead)))
+            with builder.loop(panel, panel + together, numbers("panels", panels.count)) as each:
+                copy(at, affine(each), affine(row))
+
+
+def _by_columns(
+    builder: NestBuilder, numbers: Numbers, panels: Panels, source: Buffer, target: Buffer
+) -> None:
+    """A parallel loop over blocks of rows of panels, of a source without contiguous rows."""
+    tile, stack = panels.tile, panels.source.stack
+    blocks = -(-panels.source.rows // PACKED_ROWS)
+    lengths = [numbers(f"s{axis}", length) for axis, length in enumerate(stack)]
+    lengths += [numbers("panels", panels.count), numbers("blocks", blocks)]
+    n, k = numbers("b.columns", panels.source.columns), numbers("k", panels.source.rows)
+    with builder.parallel(lengths, PACKED_ROWS * tile.columns) as (*indices, each, block):
+        at, panel = [affine(index) for index in indices], affine(each)
         first = affine(block) * PACKED_ROWS
         rows = (first, first + PACKED_ROWS, k)
-        if together > 1:
-            ends = (panel + together, numbers("panels", panels.count))
-            with (
-                builder.loop(*rows, step=PACKED_RUN) as start,
-                builder.loop(panel, *ends) as each,
-                builder.loop(affine(start), affine(start) + PACKED_RUN, k) as row,
-            ):
-                _copy_row(builder, operand, target, at, affine(each), affine(row), tile)
-        elif is_adjacent:
-            with builder.loop(*rows) as row:
-                _copy_row(builder, operand, target, at, panel, affine(row), tile)
-        elif source.row_stride != source.dtype.size:
-            _copy_elements(builder, operand, target, at, panel, rows, tile)
+        if panels.source.row_stride != panels.source.dtype.size:
+            _copy_elements(builder, source, target, at, panel, rows, tile)
         else:
-            _transpose(builder, operand, target, at, panel, rows, tile, n)
-    key = code_key(builder, numbers, "pack", tile, together)
-    return kernel_of(builder.nest, operands, key)
+            _transpose(builder, source, target, at, panel, rows, tile, n)
 
 
 Rows = tuple[Affine, Affine, Extent]
@@ -226,41 +264,37 @@ def pack_pairs(source: Matrices, panels: Panels) -> Kernel:
     operand = bits.buffer(builder, "b", 0, numbers)
     operands = tuple(dict.fromkeys((source.step, panels.area)))
     target = panels.buffer(builder, len(operands) - 1, numbers)
-    blocks = -(-panels.source.rows // PACKED_ROWS)
-    lengths = [numbers(f"s{axis}", length) for axis, length in enumerate(source.stack)]
-    lengths += [numbers("panels", panels.count), numbers("blocks", blocks)]
-    k = numbers("k", panels.source.rows)
     is_odd = source.rows % 2 != 0
     words = builder.words
-    with builder.parallel(lengths, PACKED_ROWS * tile.columns) as (*stack, panel, block):
-        at = [affine(index) for index in stack]
-        first, column = affine(block) * PACKED_ROWS, affine(panel) * tile.columns
-        with builder.loop(first, first + PACKED_ROWS, k) as row:
-            low_row = affine(row) * 2
-            high_row = low_row + 1
-            if is_odd:
-                last = affine(operand.shape[-2]) - 1
-                there = words.less(builder.position(low_row, int64), builder.position(last, int64))
-                ones, none = Constant(uint32, 0xFFFFFFFF), Constant(uint32, 0)
-                mask: Value = builder.splat(words.select(there, ones, none), tile.lanes)
-                high_row = affine(builder.multiple(low_row, high_row, last, by=1))
-            for vector in range(tile.vectors):
-                offset = affine(vector * tile.lanes)
-                low, high = (
-                    words.cast(
-                        builder.load_lanes(
-                            operand, (*at, each, column + offset), tile.lanes, operand.shape[-1]
-                        ),
-                        uint32,
-                    )
-                    for each in (low_row, high_row)
+
+    def copy(at: Sequence[Affine], panel: Affine, row: Affine) -> None:
+        low_row, column = row * 2, panel * tile.columns
+        high_row = low_row + 1
+        if is_odd:
+            last = affine(operand.shape[-2]) - 1
+            there = words.less(builder.position(low_row, int64), builder.position(last, int64))
+            ones, none = Constant(uint32, 0xFFFFFFFF), Constant(uint32, 0)
+            mask: Value = builder.splat(words.select(there, ones, none), tile.lanes)
+            high_row = affine(builder.multiple(low_row, high_row, last, by=1))
+        for vector in range(tile.vectors):
+            offset = affine(vector * tile.lanes)
+            low, high = (
+                words.cast(
+                    builder.load_lanes(
+                        operand, (*at, each, column + offset), tile.lanes, operand.shape[-1]
+                    ),
+                    uint32,
                 )
-                sixteen = Repeated(uint32, Constant(uint32, 16), tile.lanes)
-                above = words.left_shift(high, sixteen)
-                if is_odd:
-                    above = words.bitwise_and(above, mask)
-                word = words.bitwise_or(low, above)
-                builder.store(word, target, (*at, affine(panel), affine(row), offset))
+                for each in (low_row, high_row)
+            )
+            sixteen = Repeated(uint32, Constant(uint32, 16), tile.lanes)
+            above = words.left_shift(high, sixteen)
+            if is_odd:
+                above = words.bitwise_and(above, mask)
+            word = words.bitwise_or(low, above)
+            builder.store(word, target, (*at, panel, row, offset))
+
+    by_rows(builder, numbers, panels, operand, panels.source.rows, copy, height=2)
     key = code_key(builder, numbers, "pack pairs", tile, bool(is_odd))
     return kernel_of(builder.nest, operands, key)
 
