@@ -75,8 +75,14 @@ class Broadcast(Linear, View):
 
     def vjp(self, cotangent: array, out: array, x: array) -> tuple[array]:
         shape = x.shape
-        axes = _repeated_axes(shape, self.shape)
-        return (reshaped(sum_kept(cotangent, axes) if axes else cotangent, shape, None),)
+        for length in (*shape, *self.shape):
+            if type(length) is not int:
+                axes = _repeated_axes(shape, self.shape)
+                return (reshaped(sum_kept(cotangent, axes) if axes else cotangent, shape, None),)
+        dtype = cotangent.dtype
+        for op, lengths in _adjoint_steps(shape, self.shape, dtype):
+            cotangent = make(op, (cotangent,), lengths, dtype)
+        return (cotangent,)
 
     def vmap(self, size: int, batched: tuple[bool, ...], x: array) -> array:
         missing = len(self.shape) - (x.ndim - 1)
@@ -96,6 +102,22 @@ def _repeated_axes(old: Shape, new: Shape) -> tuple[int, ...]:
         if length != 1 and (axis < missing or old[axis - missing] == 1)
     )
     return tuple(repeated)
+
+
+@lru_cache(maxsize=4096)
+def _adjoint_steps(old: Shape, new: Shape, dtype: Dtype) -> tuple[tuple[Op, Shape], ...]:
+    """The ops that sum an array of shape `new` over what a broadcast repeated, each with the shape
+    of its result. Biases have the same few shapes in every step of training.
+    """
+    steps: list[tuple[Op, Shape]] = []
+    kept = new
+    axes = _repeated_axes(old, new)
+    if axes:
+        kept = tuple(1 if axis in axes else length for axis, length in enumerate(new))
+        steps.append((Sum(axes, dtype), kept))
+    if kept != old:
+        steps.append((Reshape(old), old))
+    return tuple(steps)
 
 
 @dataclass(frozen=True)
