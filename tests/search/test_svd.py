@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -49,6 +50,7 @@ MATRICES = {
 }
 WAYS = {
     "compiled": {},
+    "by products": {"by_products": True},
     "kernel": {"use_kernel": True, "band_size": 32},
     "plain": {"use_compile": False},
 }
@@ -57,7 +59,14 @@ WAYS = {
 def decomposed(
     matrix: np.ndarray, k: int, iters: int, **options: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    u, s, vt = topk_svd(mx.array(matrix, options.pop("dtype", mx.float32)), k, iters, **options)
+    given = mx.array(matrix, options.pop("dtype", mx.float32))
+    if not options.pop("by_products", False):
+        u, s, vt = topk_svd(given, k, iters, **options)
+    else:  # as matrices of many rows are decomposed
+        svd.cache_clear()
+        with mock.patch.object(svd, "MIN_ROWS_BY_PRODUCTS", 0):
+            u, s, vt = topk_svd(given, k, iters, **options)
+        svd.cache_clear()
     return np.array(u), np.array(s), np.array(vt)
 
 

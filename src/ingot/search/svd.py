@@ -27,6 +27,7 @@ from ingot.graph.errors import type_name
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.shape import shape_text
 from ingot.search.factorizations import ritz_vectors, tall_qr, two_sided_product
+from ingot.tuning_linalg import MIN_ROWS_BY_PRODUCTS
 
 __all__ = ["SVDCacheInfo", "cache_clear", "cache_info", "topk_svd"]
 
@@ -111,9 +112,9 @@ def topk_svd(
             alike the singular values next to the last one are, the more iterations they take.
         use_kernel: Whether to compute the products by A and its transpose together, a band of
             rows at a time, so that a matrix larger than the caches is read once and not twice.
-        use_compile: Whether to run as one compiled function, with decompositions made of products
-            of matrices. Without, it runs op by op with LAPACK's decompositions, which all
-            transforms can follow.
+        use_compile: Whether to run as one compiled function, which decomposes matrices of many
+            rows by products of matrices. Without, it runs op by op with LAPACK's decompositions,
+            which all transforms can follow.
         seed: Of the random vectors that the iteration starts from, 0 or more. Without one they are
             always the same: equal matrices give equal results.
         band_size: The number of rows of a band; by default, what fits a cache. Without
@@ -154,7 +155,7 @@ class _Iteration:
     steps: int
     use_kernel: bool
     band_size: int | None
-    quick: bool  # whether to use decompositions made of matrix products
+    quick: bool  # whether to decompose matrices of many rows by products of matrices
 
     def __call__(self, a: mx.array, start: mx.array) -> tuple[mx.array, mx.array, mx.array]:
         if a.shape[0] >= a.shape[1]:
@@ -165,7 +166,7 @@ class _Iteration:
     def decompose(self, a: mx.array, start: mx.array) -> tuple[mx.array, mx.array, mx.array]:
         """The decomposition of a matrix with at least as many rows as columns."""
         basis = self.basis(a, start)
-        if self.quick and a.dtype is mx.float32:
+        if self.by_products(a) and a.dtype is mx.float32:
             return ritz_vectors(a @ basis, basis, self.k)
         q, r = self.qr(a @ basis)
         left, values, right = mx.linalg.svd(r)
@@ -191,7 +192,11 @@ class _Iteration:
         return a.T @ (a @ block)
 
     def qr(self, x: mx.array) -> tuple[mx.array, mx.array]:
-        return tall_qr(x) if self.quick else mx.linalg.qr(x)
+        return tall_qr(x) if self.by_products(x) else mx.linalg.qr(x)
+
+    def by_products(self, x: mx.array) -> bool:
+        """Whether to decompose a tall matrix by products of matrices instead of by LAPACK."""
+        return self.quick and x.shape[0] >= MIN_ROWS_BY_PRODUCTS
 
 
 def _random_start(length: int, k: int, dtype: mx.Dtype, seed: Any) -> mx.array:
