@@ -13,6 +13,7 @@ import pytest
 from ingot import _native
 from ingot._native import Dtype
 from ingot.graph.dtype import from_numpy
+from ingot.runtime.processor import cache_sizes, machine
 from ingot.tuning_rows import (
     MAX_SCATTER_PARTS,
     MIN_NATIVE_SCATTER,
@@ -104,6 +105,35 @@ def test_long_rows_have_one_order(kind: np.ufunc, dtype: str, shape: tuple[int, 
         x = 1 + x / 1000  # stays in range
     x = (100 * x if dtype == "int16" else x).astype(dtype)
     np.testing.assert_array_equal(scan(kind, x), in_chunks(kind, x))
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", [np.add, np.maximum])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int16"])
+@pytest.mark.parametrize("rows", [1, 3, 4, 7, 8, 9, 13])
+@pytest.mark.parametrize("length", [1, 2, 15, 16, 17, 129, 1000, SCAN_CHUNK + 5])
+def test_any_number_of_rows(kind: np.ufunc, dtype: str, rows: int, length: int) -> None:
+    x = elements(dtype, (rows, length, 1), rows + length)
+    np.testing.assert_array_equal(scan(kind, x), in_chunks(kind, x))
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+@pytest.mark.parametrize("skipped", [0, 1, 7])
+def test_results_that_exceed_the_caches(dtype: str, skipped: int) -> None:
+    """Whole lines are stored past the caches, and what lies before and behind is left alone."""
+    nbytes = cache_sizes()[1] if machine() == "x86_64" else 1 << 20
+    length = 4003
+    rows = nbytes // (length * np.dtype(dtype).itemsize) + 3
+    x = np.random.default_rng(4).integers(-9, 9, (rows, length, 1)).astype(dtype)
+    memory = np.full(skipped + x.size + 5, 77, dtype)
+    out = memory[skipped : skipped + x.size].reshape(x.shape)
+    assert _native.scan_rows(dtype_of(x), KINDS.index(np.add), x, out)
+    np.testing.assert_array_equal(out, np.cumsum(x, 1, dtype))
+    assert (memory[:skipped] == 77).all()
+    assert (memory[skipped + x.size :] == 77).all()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

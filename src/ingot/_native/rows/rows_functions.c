@@ -2,12 +2,15 @@
 #include "numpy_api.h"
 
 #include "order/keys.h"
+#include "products/halves.h"
 #include "rows/random.h"
 #include "rows/scan.h"
 #include "rows/scatter.h"
 #include "order/select.h"
 #include "order/sort.h"
 #include "search/vectors.h"
+#include "threads/pool.h"
+#include "tuning.h"
 
 static ingot_rows rows_of(PyArrayObject *x) {
     ingot_rows rows = {.data = PyArray_BYTES(x)};
@@ -131,6 +134,48 @@ static PyObject *scan_rows(PyObject *Py_UNUSED(module), PyObject *arguments) {
     if (!done)
         return PyErr_Occurred() ? NULL : PyErr_NoMemory();
     Py_RETURN_TRUE;
+}
+
+typedef struct {
+    char *narrow, *wide;
+    int element;
+    bool widens;
+} Conversion;
+
+static void convert(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const Conversion *c = context;
+    uint16_t *narrow = (uint16_t *)(void *)c->narrow + begin;
+    float *wide = (float *)(void *)c->wide + begin;
+    if (c->widens)
+        ingot_widen(c->element, narrow, 1, end - begin, 0, 1, wide);
+    else
+        ingot_narrow(c->element, wide, 1, end - begin, 0, narrow);
+}
+
+/* convert_halves(dtype, elements, results): float16 or bfloat16 to float32, or back. */
+static PyObject *convert_halves(PyObject *Py_UNUSED(module), PyObject *arguments) {
+    Dtype *dtype;
+    PyArrayObject *x, *out;
+    if (!PyArg_ParseTuple(arguments, "O!O!O!:convert_halves", Dtype_Type, &dtype, &PyArray_Type, &x, &PyArray_Type, &out))
+        return NULL;
+    bool widens = PyArray_ITEMSIZE(x) == 2;
+    bool fits = PyArray_ITEMSIZE(x) + PyArray_ITEMSIZE(out) == 6 && (widens || PyArray_ITEMSIZE(out) == 2) &&
+                PyArray_SIZE(x) == PyArray_SIZE(out) && PyArray_IS_C_CONTIGUOUS(x) && PyArray_IS_C_CONTIGUOUS(out) &&
+                (dtype->number == FLOAT16 || dtype->number == BFLOAT16);
+    if (!fits)
+        return wrong("convert_halves");
+    Conversion conversion = {
+        .narrow = PyArray_BYTES(widens ? x : out),
+        .wide = PyArray_BYTES(widens ? out : x),
+        .element = dtype->number == FLOAT16 ? 'h' : 'b',
+        .widens = widens,
+    };
+    int64_t count = PyArray_SIZE(x);
+    Py_BEGIN_ALLOW_THREADS
+    ingot_parallel_for(convert, &conversion, count, CONVERSION_GRAIN);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
 }
 
 static bool is_matrix(PyArrayObject *x, int itemsize) {
@@ -307,6 +352,8 @@ static PyMethodDef functions[] = {
     {"flat_rows", flat_rows, METH_VARARGS, "flat_rows(index, length, rows, follows) -> whether all are within the axis"},
     {"polynomial", polynomial, METH_VARARGS, "polynomial(x, coefficients, results): fills the last"},
     {"random_words", random_words, METH_VARARGS, "random_words(keys, words, results): fills the last"},
+    {"convert_halves", convert_halves, METH_VARARGS,
+     "convert_halves(dtype, elements, results): float16 or bfloat16 to float32, or back"},
     {"scan_rows", scan_rows, METH_VARARGS, "scan_rows(dtype, kind, elements, results) -> whether the results were computed"},
     {"scatter_rows", scatter_rows, METH_VARARGS, "scatter_rows(dtype, mode, table, rows, updates, base): changes the table"},
     {"select_rows", select_rows, METH_VARARGS, "select_rows(dtype, elements, kth, begin, positions, results): fills the last"},

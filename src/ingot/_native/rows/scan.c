@@ -6,21 +6,24 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "integers.h"
 #include "memory/allocator.h"
 #include "rows/scan_kernels.h"
+#include "rows/scan_tiles.h"
 #include "search/vectors.h"
 #include "threads/interrupt.h"
 #include "tuning.h"
 
-typedef void (*Segments)(const char *const *from, char *const *to, int64_t in, int64_t out, int64_t count, void *values);
-
 typedef struct {
     const ingot_scan *scan;
     const ingot_scan_kernel *kernel;
-    Segments segments; /* the version for this machine */
-    int64_t tiles;     /* tiles of columns in each matrix */
+    ingot_scan_segments segments; /* the version for this machine */
+    bool in_lanes;                /* whether that scans segments of adjacent elements in lanes */
+    bool past_caches;             /* whether elements and results exceed the caches */
+    int64_t itemsize;
+    int64_t tiles; /* tiles of columns in each matrix */
     /* For long rows, which are divided into groups of SEGMENTS chunks: */
     int64_t groups;      /* per row */
     atomic_llong next;   /* the next group to be claimed */
@@ -35,46 +38,85 @@ static const char *row_of(const ingot_rows *rows, int64_t behind, int64_t row) {
     return rows->data + row / behind * rows->strides[0] + row % behind * rows->strides[2];
 }
 
-/* ---- rows of one chunk at most ---- */
+/* Scans segments of which each has its length; these do not ascend. */
+static void scan_segments(const Job *job, const char *const *from, char *const *to, const int64_t *lengths, int number,
+                          char *values) {
+    const ingot_scan *s = job->scan;
+    int64_t in = s->elements.strides[1], out = s->results.strides[1];
+    bool alike = number == SEGMENTS && lengths[number - 1] == lengths[0];
+    if (alike && job->in_lanes && job->past_caches && to != NULL)
+        ingot_scan_past_caches(job->segments, from, to, job->itemsize, lengths[0], values);
+    else if (alike)
+        job->segments(from, to, in, out, lengths[0], values);
+    else if (job->in_lanes && number >= MIN_SCAN_LANES)
+        ingot_scan_few(job->kernel, job->segments, from, to, job->itemsize, lengths, number, values);
+    else
+        for (int i = 0; i < number; i++)
+            job->kernel->segment(from[i], to == NULL ? NULL : to[i], in, out, lengths[i], values + i * job->kernel->value_size);
+}
+
+/* ---- rows side by side ---- */
+
+/* Scans up to SEGMENTS rows, chunk by chunk. */
+static void scan_together(const Job *job, const char *const *from, char *const *to, int number) {
+    const ingot_scan *s = job->scan;
+    const ingot_scan_kernel *kernel = job->kernel;
+    char carries[SEGMENTS * MAX_VALUE], own[SEGMENTS * MAX_VALUE], values[SEGMENTS * MAX_VALUE], *results[SEGMENTS];
+    const char *elements[SEGMENTS];
+    int64_t lengths[SEGMENTS];
+    kernel->start(carries, SEGMENTS);
+    for (int64_t at = 0; at < s->length; at += SCAN_CHUNK) {
+        for (int i = 0; i < number; i++) {
+            elements[i] = from[i] + at * s->elements.strides[1];
+            results[i] = to[i] + at * s->results.strides[1];
+            lengths[i] = smaller(SCAN_CHUNK, s->length - at);
+        }
+        memcpy(values, carries, sizeof values);
+        if (at + SCAN_CHUNK < s->length) {
+            kernel->start(own, SEGMENTS);
+            scan_segments(job, elements, NULL, lengths, number, own);
+            for (int i = 0; i < number; i++)
+                kernel->follow(carries + i * kernel->value_size, own + i * kernel->value_size);
+        }
+        scan_segments(job, elements, results, lengths, number, values);
+    }
+}
 
 static void scan_rows(void *context, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const Job *job = context;
     const ingot_scan *s = job->scan;
-    int64_t in = s->elements.strides[1], out = s->results.strides[1];
     int64_t last = smaller(end * SEGMENTS, s->before * s->behind);
-    for (int64_t row = begin * SEGMENTS; row < last;) {
-        char values[SEGMENTS * MAX_VALUE], *to[SEGMENTS];
+    for (int64_t row = begin * SEGMENTS; row < last; row += SEGMENTS) {
         const char *from[SEGMENTS];
-        int64_t together = smaller(SEGMENTS, last - row);
-        job->kernel->start(values, SEGMENTS);
-        for (int64_t i = 0; i < together; i++) {
+        char *to[SEGMENTS];
+        int number = (int)smaller(SEGMENTS, last - row);
+        for (int i = 0; i < number; i++) {
             from[i] = row_of(&s->elements, s->behind, row + i);
             to[i] = (char *)row_of(&s->results, s->behind, row + i);
         }
-        if (together == SEGMENTS)
-            job->segments(from, to, in, out, s->length, values);
-        else
-            for (int64_t i = 0; i < together; i++)
-                job->kernel->segment(from[i], to[i], in, out, s->length, values + i * job->kernel->value_size);
-        row += together;
+        scan_together(job, from, to, number);
     }
+}
+
+/* Rows of few elements one by one. */
+static void scan_short_rows(void *context, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const Job *job = context;
+    const ingot_scan *s = job->scan;
+    job->kernel->rows(row_of(&s->elements, 1, begin), (char *)row_of(&s->results, 1, begin), s->elements.strides,
+                      s->results.strides, s->length, end - begin);
 }
 
 /* ---- long rows ---- */
 
 /* Computes the result of each chunk of a group or, if `to` is given, the scan of each chunk starting from `values`. */
-static void scan_group(const Job *job, const char *const *from, char *const *to, int64_t first, void *values) {
-    const ingot_scan *s = job->scan;
-    int64_t in = s->elements.strides[1], out = s->results.strides[1];
-    if (first + SEGMENTS * SCAN_CHUNK <= s->length) {
-        job->segments(from, to, in, out, SCAN_CHUNK, values);
-        return;
-    }
-    for (int64_t i = 0; i < SEGMENTS && first + i * SCAN_CHUNK < s->length; i++) {
-        int64_t count = smaller(SCAN_CHUNK, s->length - first - i * SCAN_CHUNK);
-        job->kernel->segment(from[i], to == NULL ? NULL : to[i], in, out, count, (char *)values + i * job->kernel->value_size);
-    }
+static void scan_group(const Job *job, const char *const *from, char *const *to, int64_t first, char *values) {
+    int64_t lengths[SEGMENTS], rest = job->scan->length - first;
+    int number = 0;
+    for (; number < SEGMENTS && rest > 0; number++, rest -= SCAN_CHUNK)
+        lengths[number] = smaller(SCAN_CHUNK, rest);
+    scan_segments(job, from, to, lengths, number, values);
 }
 
 /* Claims groups of chunks in order. A thread reduces the chunks of its group, waits for the carry of all groups
@@ -153,22 +195,47 @@ static bool scan_all(ingot_loop_body body, Job *job, int64_t count, int64_t grai
     return ingot_interruptible_for(body, job, 0, count, grain, grain * ingot_num_threads()) == count;
 }
 
+/* The bytes of the last cache before memory; without limit where the system does not tell. */
+static int64_t last_cache(void) {
+#ifdef _SC_LEVEL3_CACHE_SIZE
+    long found = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    return found > 0 ? found : INT64_MAX;
+#else
+    return INT64_MAX;
+#endif
+}
+
+/* How elements are scanned on this machine and in this layout. */
+static void choose_segments(Job *job) {
+    const ingot_scan *s = job->scan;
+    ingot_scan_segments lanes = NULL;
+#ifdef AVX512
+    if (ingot_has_avx512())
+        lanes = job->kernel->segments_in_lanes;
+    else if (ingot_has_avx2())
+        lanes = job->kernel->segments_in_few_lanes;
+#endif
+    job->itemsize = dtype_table[s->dtype]->itemsize;
+    bool adjacent = s->elements.strides[1] == job->itemsize && s->results.strides[1] == job->itemsize;
+    int64_t nbytes = 2 * s->before * s->behind * s->length * job->itemsize;
+    job->in_lanes = adjacent && lanes != NULL;
+    job->segments = job->in_lanes ? lanes : job->kernel->segments;
+    job->past_caches = nbytes >= MIN_SCAN_PAST_CACHES && ingot_can_scan_past_caches() && nbytes > last_cache();
+}
+
 bool ingot_scan_rows(const ingot_scan *s) {
     Job job = {.scan = s, .kernel = ingot_find_scan(s->kind, s->dtype)};
-    job.segments = job.kernel->segments;
-#ifdef AVX512
-    if (job.kernel->segments_in_lanes != NULL && ingot_has_avx512())
-        job.segments = job.kernel->segments_in_lanes;
-    else if (job.kernel->segments_in_few_lanes != NULL && ingot_has_avx2())
-        job.segments = job.kernel->segments_in_few_lanes;
-#endif
-    int64_t rows = s->before * s->behind, itemsize = dtype_table[s->dtype]->itemsize;
-    if (s->behind >= MIN_SCANNED_COLUMNS && s->elements.strides[2] == itemsize && s->results.strides[2] == itemsize) {
+    choose_segments(&job);
+    int64_t rows = s->before * s->behind;
+    if (s->behind >= MIN_SCANNED_COLUMNS && s->elements.strides[2] == job.itemsize && s->results.strides[2] == job.itemsize) {
         int64_t grain = SCAN_GRAIN / (s->length * smaller(s->behind, COLUMNS)) + 1;
         job.tiles = (s->behind + COLUMNS - 1) / COLUMNS;
         return scan_all(scan_columns, &job, s->before * job.tiles, grain);
     }
-    if (s->length > SCAN_CHUNK)
+    bool is_long = s->length > SCAN_CHUNK, are_many = rows >= SEGMENTS * ingot_num_threads();
+    if (is_long && (!are_many || s->length >= SEGMENTS * SCAN_CHUNK))
         return scan_long_rows(&job);
+    if (s->length <= MAX_SHORT_SCAN && s->behind == 1 && job.kernel->rows != NULL)
+        return scan_all(scan_short_rows, &job, rows, SCAN_GRAIN / s->length + 1);
     return scan_all(scan_rows, &job, (rows + SEGMENTS - 1) / SEGMENTS, SCAN_GRAIN / (s->length * SEGMENTS) + 1);
 }

@@ -297,6 +297,7 @@ DEFINE_FOR_BOTH(DEFINE_INEXACT_EXTREME_LANES, double, double)
 #define ACC float
 #define NAME(x) maximum_float_##x
 #define COMBINE(a, b) larger_float(a, b)
+#define BRANCHES
 #define IDENTITY (-INFINITY)
 #define BLOCK(x) x##_4
 #define COMBINE_LANES(x, a, b) larger_##x##_float(a, b)
@@ -306,6 +307,7 @@ DEFINE_FOR_BOTH(DEFINE_INEXACT_EXTREME_LANES, double, double)
 #define ACC float
 #define NAME(x) minimum_float_##x
 #define COMBINE(a, b) smaller_float(a, b)
+#define BRANCHES
 #define IDENTITY INFINITY
 #define BLOCK(x) x##_4
 #define COMBINE_LANES(x, a, b) smaller_##x##_float(a, b)
@@ -315,6 +317,7 @@ DEFINE_FOR_BOTH(DEFINE_INEXACT_EXTREME_LANES, double, double)
 #define ACC float
 #define NAME(x) logaddexp_float_##x
 #define COMBINE(a, b) logaddexp_float(a, b)
+#define BRANCHES
 #define IDENTITY (-INFINITY)
 #include "rows/scan_loop.h"
 
@@ -322,6 +325,7 @@ DEFINE_FOR_BOTH(DEFINE_INEXACT_EXTREME_LANES, double, double)
 #define ACC double
 #define NAME(x) maximum_double_##x
 #define COMBINE(a, b) larger_double(a, b)
+#define BRANCHES
 #define IDENTITY (-INFINITY)
 #define BLOCK(x) x##_8
 #define COMBINE_LANES(x, a, b) larger_##x##_double(a, b)
@@ -331,6 +335,7 @@ DEFINE_FOR_BOTH(DEFINE_INEXACT_EXTREME_LANES, double, double)
 #define ACC double
 #define NAME(x) minimum_double_##x
 #define COMBINE(a, b) smaller_double(a, b)
+#define BRANCHES
 #define IDENTITY INFINITY
 #define BLOCK(x) x##_8
 #define COMBINE_LANES(x, a, b) smaller_##x##_double(a, b)
@@ -340,6 +345,7 @@ DEFINE_FOR_BOTH(DEFINE_INEXACT_EXTREME_LANES, double, double)
 #define ACC double
 #define NAME(x) logaddexp_double_##x
 #define COMBINE(a, b) logaddexp_double(a, b)
+#define BRANCHES
 #define IDENTITY (-INFINITY)
 #include "rows/scan_loop.h"
 

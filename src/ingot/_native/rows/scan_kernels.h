@@ -21,6 +21,9 @@ typedef struct {
     void (*segments_in_few_lanes)(const char *const *from, char *const *to, int64_t in, int64_t out, int64_t count,
                                   void *values);
     void (*segment)(const char *from, char *to, int64_t in, int64_t out, int64_t count, void *value);
+    /* Rows one by one, which are strides[0] apart; their elements are strides[1] apart. NULL where lanes are
+     * faster. */
+    void (*rows)(const char *from, char *to, const int64_t *in, const int64_t *out, int64_t length, int64_t count);
     void (*columns)(const char *from, char *to, int64_t in, int64_t out, int64_t count, int64_t width);
     void (*start)(void *values, int64_t count);    /* fills in the identity */
     void (*follow)(void *value, const void *next); /* value = combine(value, next) */

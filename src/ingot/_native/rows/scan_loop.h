@@ -1,7 +1,8 @@
 /* Scans of elements of one TYPE that accumulate in ACC. scan_kernels.c includes this for each type, with NAME(x) to
  * make function names unique, and COMBINE(a, b) and IDENTITY. BLOCK(x) makes the names of the functions that read and
  * write blocks of such elements, and COMBINE_LANES(x, a, b) combines vectors of them, where x is `lanes` for AVX-512 and
- * `whole` for AVX2; types without these have no scans in lanes. */
+ * `whole` for AVX2; types without these have no scans in lanes.
+ * BRANCHES says that COMBINE branches on elements; rows are then never scanned one by one. */
 
 /* Interleaves several segments one cache line at a time: at power-of-two lengths, all segments fall into the same L1
  * set, which holds no more lines than that. */
@@ -156,6 +157,35 @@ static void NAME(segment)(const char *from, char *to, int64_t in, int64_t out, i
     memcpy(value, &acc, sizeof acc);
 }
 
+#ifndef BRANCHES
+#define SCAN_ROWS(in, out)                             \
+    for (int64_t row = 0; row < count; row++) {        \
+        const char *elements = from + row * in_row;    \
+        char *results = to + row * out_row;            \
+        ACC acc = IDENTITY;                            \
+        for (int64_t i = 0; i < length; i++) {         \
+            TYPE x;                                    \
+            memcpy(&x, elements + i * (in), sizeof x); \
+            acc = COMBINE(acc, (ACC)x);                \
+            x = (TYPE)acc;                             \
+            memcpy(results + i * (out), &x, sizeof x); \
+        }                                              \
+    }
+
+/* Scans rows one by one: if they are short, the processor begins the next ones while one is computed. */
+static void NAME(rows)(const char *from, char *to, const int64_t *in, const int64_t *out, int64_t length, int64_t count) {
+    int64_t in_row = in[0], out_row = out[0], in_step = in[1], out_step = out[1], size = sizeof(TYPE);
+    if (in_step == size && out_step == size) {
+        SCAN_ROWS(size, size)
+    } else {
+        SCAN_ROWS(in_step, out_step)
+    }
+}
+#define IN_ROWS NAME(rows)
+#else
+#define IN_ROWS NULL
+#endif
+
 /* Scans up to COLUMNS rows whose elements are adjacent in memory, vectorised across the rows. */
 FOR_EACH_MACHINE
 static void NAME(columns)(const char *from, char *to, int64_t in, int64_t out, int64_t count, int64_t width) {
@@ -205,10 +235,13 @@ static void NAME(follow)(void *value, const void *next) {
 }
 
 static const ingot_scan_kernel NAME(kernel) = {
-    NAME(segments), IN_LANES, NAME(segment), NAME(columns), NAME(start), NAME(follow), sizeof(ACC),
+    NAME(segments), IN_LANES, NAME(segment), IN_ROWS, NAME(columns), NAME(start), NAME(follow), sizeof(ACC),
 };
 
 #undef SCAN_SEGMENTS
+#undef SCAN_ROWS
+#undef IN_ROWS
+#undef BRANCHES
 #undef IN_LANES
 #undef TYPE
 #undef ACC

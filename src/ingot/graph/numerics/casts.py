@@ -21,12 +21,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ingot.graph.dtype import is_numpy_bfloat16
+from ingot._native import convert_halves
+from ingot.graph.dtype import bfloat16, float16, is_numpy_bfloat16
+from ingot.tuning_rows import MIN_NATIVE_CONVERSION
 
 __all__ = ["converted"]
 
 _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
 _UINT64 = np.dtype(np.uint64)
+_FLOAT16, _FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
 _BOOL = np.dtype(bool)
 
 
@@ -34,6 +37,11 @@ def converted(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """A copy of `x` cast to `dtype`, in row-major order if `x` is contiguous."""
     if x.dtype.kind == "c" and dtype.kind != "c" and dtype != _BOOL:
         x = x.real
+    half = x.dtype if dtype == _FLOAT32 else dtype if x.dtype == _FLOAT32 else None
+    if half is not None and half.itemsize == 2 and _converts_natively(x, half):
+        out = np.empty(x.shape, dtype)
+        convert_halves(float16 if half == _FLOAT16 else bfloat16, x, out)
+        return out
     if x.dtype == np.float64 and is_numpy_bfloat16(dtype):
         x = _single(x)
     if dtype.kind not in "iu" or x.dtype.kind in "iub":
@@ -44,6 +52,13 @@ def converted(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
         return _to_uint64(x)
     via = _INT64 if dtype.itemsize == 8 or dtype == np.uint32 else _INT32
     return _to_signed(x, via).astype(dtype, copy=False)
+
+
+def _converts_natively(x: np.ndarray, half: np.dtype) -> bool:
+    """Whether native code converts an array between float32 and this dtype of two bytes."""
+    if x.size < MIN_NATIVE_CONVERSION or not x.flags.c_contiguous:
+        return False
+    return half == _FLOAT16 or is_numpy_bfloat16(half)
 
 
 def _single(x: np.ndarray) -> np.ndarray:

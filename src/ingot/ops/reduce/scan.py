@@ -30,6 +30,7 @@ from ingot.graph.dtype import (
 )
 from ingot.graph.kernel import Kernel, Value
 from ingot.graph.lazy_dataclass import dataclass
+from ingot.graph.numerics.casts import converted
 from ingot.graph.numerics.routines import Routine, RoutineBuilder, Spec
 from ingot.graph.op import apply
 from ingot.graph.reporting.hints import dtype_hint
@@ -151,7 +152,7 @@ class _Cumulative(Scan, abstract=True):
         if x.size == 0:
             return x
         work = work_dtype(x.dtype)
-        rows = axes_around(x.astype(work, copy=False), self.axis)
+        rows = axes_around(x if work == x.dtype else converted(x, work), self.axis)
         out: np.ndarray = np.empty(rows.shape, work)
         source, target = (each[:, ::-1] if self.reverse else each for each in (rows, out))
         if not self.inclusive:
@@ -159,7 +160,8 @@ class _Cumulative(Scan, abstract=True):
             source, target = source[:, :-1], target[:, 1:]
         if not self.scanned(source, target):
             target[...] = self.accumulate(source)
-        return out.reshape(x.shape).astype(x.dtype, copy=False)
+        out = out.reshape(x.shape)
+        return out if work == x.dtype else converted(out, x.dtype)
 
     def routine(self, x: Spec) -> Routine | None:
         shape, dtype = x
