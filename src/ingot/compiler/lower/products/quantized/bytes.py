@@ -28,11 +28,20 @@ from ingot.graph.numerics.activations import ACTIVATION_BLOCK, SMALLEST_BLOCK
 from ingot.graph.shape import contiguous, size_of
 from ingot.runtime.processor import processor_features
 
-__all__ = ["FLOAT_DIGITS", "Bytes", "BytesTile", "in_blocks", "quantise_row"]
+__all__ = [
+    "BLOCK_WORDS",
+    "FLOAT_DIGITS",
+    "Bytes",
+    "BytesTile",
+    "code_bytes",
+    "in_blocks",
+    "joined",
+    "quantise_row",
+]
 
 FLOAT_DIGITS = 3
 _BYTE = 8
-_BLOCK_WORDS = ACTIVATION_BLOCK // 4
+BLOCK_WORDS = ACTIVATION_BLOCK // 4
 # The largest element of a block, in steps, by its number of digits, which are from -128 to 127:
 # with three, rounding may add a step.
 _LARGEST = {1: 127.0, FLOAT_DIGITS: 127.0 * (1 + 256 + 256**2) - 128}
@@ -61,14 +70,16 @@ def has_pairs(bits: int) -> bool:
 
 class Bytes:
     """The layout of rows of bytes in scratch memory: for each row the words of all chunks, from the
-    lowest digits to the highest, then the scales and sums of each lane.
+    lowest digits to the highest, then the scales and sums of each lane. If it is `by_blocks`, the
+    words of a block are adjacent instead of those of a vector.
     """
 
-    def __init__(self, codes: Codes, chunks: int, digits: int) -> None:
+    def __init__(self, codes: Codes, chunks: int, digits: int, by_blocks: bool = False) -> None:
         self.codes = codes
         self.digits = digits
+        self.by_blocks = by_blocks
         self.shifts = _BYTE // codes.scheme.bits
-        self.words_shape = (chunks, digits * _BLOCK_WORDS, codes.lanes)
+        self.words_shape = (chunks, digits * BLOCK_WORDS, codes.lanes)
         self.factors_shape = (chunks, 2, codes.lanes)
 
     @property
@@ -77,22 +88,30 @@ class Bytes:
         return (size_of(self.words_shape) + size_of(self.factors_shape)) * uint32.size
 
     def buffers(self, builder: NestBuilder, rows: Extent, argument: int) -> tuple[Buffer, Buffer]:
-        """Declares words and factors as buffers."""
-        words = builder.buffer(
-            "bytes",
-            uint32,
-            (rows, *self.words_shape),
-            (self.nbytes, *contiguous(self.words_shape, uint32.size)),
-            argument,
-        )
-        factors = builder.buffer(
-            "factors",
-            float32,
-            (rows, *self.factors_shape),
-            (self.nbytes, *contiguous(self.factors_shape, float32.size)),
-            argument,
-            offset=size_of(self.words_shape) * uint32.size,
-        )
+        """Declares words and factors as buffers: [row, chunk, vector, lane]."""
+        return self._declared(builder, rows, argument, False)
+
+    def blocks(self, builder: NestBuilder, rows: Extent, argument: int) -> tuple[Buffer, Buffer]:
+        """Declares words and factors that are laid out by blocks: [row, block, vector]."""
+        return self._declared(builder, rows, argument, True)
+
+    def _declared(
+        self, builder: NestBuilder, rows: Extent, argument: int, merged: bool
+    ) -> tuple[Buffer, Buffer]:
+        found, offset, size = [], 0, uint32.size
+        kinds = (("bytes", uint32, self.words_shape), ("factors", float32, self.factors_shape))
+        for name, dtype, shape in kinds:
+            chunks, vectors, lanes = shape
+            lengths: tuple[int, ...] = shape
+            strides = contiguous(shape, size)
+            if self.by_blocks:
+                strides = (vectors * lanes * size, size, vectors * size)
+            if merged:
+                lengths, strides = (chunks * lanes, vectors), (vectors * size, size)
+            row = (self.nbytes, *strides)
+            found.append(builder.buffer(name, dtype, (rows, *lengths), row, argument, offset))
+            offset += size_of(self.words_shape) * size
+        words, factors = found
         return words, factors
 
 
@@ -151,7 +170,7 @@ def _quantise_block(
             assert word is not None
             for number in range(count):
                 each = word if count == 1 else builder.some_lanes(word, number, 1)
-                vector = affine(position * _BLOCK_WORDS + number * rows.shifts + shift)
+                vector = affine(position * BLOCK_WORDS + number * rows.shifts + shift)
                 builder.store(each, words, (row, chunk, vector, lane))
     if rows.digits == 1:  # of what was rounded
         total = k.multiply(k.cast(builder.fold_lanes(whole, k.add), float32), scale)
@@ -224,7 +243,7 @@ class BytesTile(QuantizedTile):
             column_sums: list[Value] = []
             for row in range(len(chunk.rows)):
                 both = k.multiply(scale, row_scales[row])
-                total = self._joined([totals[column][row] for totals in sums_of_digits])
+                total = joined(self.builder, [totals[column][row] for totals in sums_of_digits])
                 value = k.fused_multiply_add(total, both, before[row])
                 column_sums.append(k.fused_multiply_add(bias, row_sums[row], value))
             found.append(column_sums)
@@ -237,11 +256,11 @@ class BytesTile(QuantizedTile):
             [[zero] * len(chunk.rows) for _ in self.columns] for _ in range(self.digits)
         ]
         packed = self.words(chunk.unpacker, chunk.number, chunk.limit)
-        for vector in range(_BLOCK_WORDS):
+        for vector in range(BLOCK_WORDS):
             word, shift = divmod(vector, self.shifts)
-            codes = [self._code(words[word], shift) for words in packed]
+            codes = [code_bytes(self.builder, self.scheme, words[word], shift) for words in packed]
             for digit, totals in enumerate(found):
-                factors = self._bundles(self.bytes, chunk, digit * _BLOCK_WORDS + vector)
+                factors = self._bundles(self.bytes, chunk, digit * BLOCK_WORDS + vector)
                 for column, code in enumerate(codes):
                     for row, factor in enumerate(factors):
                         totals[column][row] = k.dot_bytes(totals[column][row], code, factor)
@@ -255,13 +274,15 @@ class BytesTile(QuantizedTile):
         found: list[Sums] = [[] for _ in range(self.digits)]
         for words in self.words(chunk.unpacker, chunk.number, chunk.limit):
             codes = [
-                self._code(words[vector // self.shifts], vector % self.shifts)
-                for vector in range(_BLOCK_WORDS)
+                code_bytes(
+                    self.builder, self.scheme, words[vector // self.shifts], vector % self.shifts
+                )
+                for vector in range(BLOCK_WORDS)
             ]
             for digit, totals in enumerate(found):
                 pairs: list[Value] = [repeated(uint32, 0, zero.lanes)] * len(chunk.rows)
                 for vector, code in enumerate(codes):
-                    factors = self._bundles(self.bytes, chunk, digit * _BLOCK_WORDS + vector)
+                    factors = self._bundles(self.bytes, chunk, digit * BLOCK_WORDS + vector)
                     pairs = [
                         k.dot_pairs(pair, code, factor)
                         for pair, factor in zip(pairs, factors, strict=True)
@@ -269,22 +290,25 @@ class BytesTile(QuantizedTile):
                 totals.append([k.add_pairs(zero, pair) for pair in pairs])
         return found
 
-    def _joined(self, digits: list[Value]) -> Value:
-        """The sums of digits as one sum, in float32: those of the lower two fit an int32."""
-        k, lanes = self.builder.words, digits[0].lanes
-        if len(digits) == 1:
-            return k.cast(digits[0], float32)
-        low, middle, high = digits
-        both = k.add(low, k.left_shift(middle, repeated(int32, _BYTE, lanes)))
-        unit = repeated(float32, 2.0 ** (2 * _BYTE), lanes)
-        return k.fused_multiply_add(k.cast(high, float32), unit, k.cast(both, float32))
 
-    def _code(self, word: Value, shift: int) -> Value:
-        """One code in each byte of words."""
-        k, bits = self.builder.words, self.scheme.bits
-        if shift:
-            word = k.right_shift(word, repeated(uint32, shift * bits, word.lanes))
-        if bits == _BYTE:
-            return word
-        mask = ((1 << bits) - 1) * 0x01010101
-        return k.bitwise_and(word, repeated(uint32, mask, word.lanes))
+def joined(builder: NestBuilder, digits: list[Value]) -> Value:
+    """The sums of digits as one sum, in float32: those of the lower two fit an int32."""
+    k, lanes = builder.words, digits[0].lanes
+    if len(digits) == 1:
+        return k.cast(digits[0], float32)
+    low, middle, high = digits
+    both = k.add(low, k.left_shift(middle, repeated(int32, _BYTE, lanes)))
+    unit = repeated(float32, 2.0 ** (2 * _BYTE), lanes)
+    found: Value = k.fused_multiply_add(k.cast(high, float32), unit, k.cast(both, float32))
+    return found
+
+
+def code_bytes(builder: NestBuilder, scheme: Scheme, word: Value, shift: int) -> Value:
+    """One code in each byte of words."""
+    k, bits = builder.words, scheme.bits
+    if shift:
+        word = k.right_shift(word, repeated(uint32, shift * bits, word.lanes))
+    if bits == _BYTE:
+        return word
+    mask = ((1 << bits) - 1) * 0x01010101
+    return k.bitwise_and(word, repeated(uint32, mask, word.lanes))

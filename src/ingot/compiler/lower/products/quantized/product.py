@@ -32,10 +32,11 @@ from ingot.compiler.lower.products.quantized.bytes import (
     quantise_row,
 )
 from ingot.compiler.lower.products.quantized.codes import Codes, Scheme
+from ingot.compiler.lower.products.quantized.columns import ByColumns, Span, vectors_by_columns
 from ingot.compiler.lower.products.quantized.panels import lower_quantized_panels
-from ingot.compiler.lower.products.quantized.tile import QuantizedTile
+from ingot.compiler.lower.products.quantized.tile import QuantizedTile, are_finite
 from ingot.compiler.lower.products.register_tile import lanes_of
-from ingot.graph.dtype import float32, int64
+from ingot.graph.dtype import float32
 from ingot.graph.numerics.activations import activations
 from ingot.graph.roles import QuantizedProduct
 from ingot.graph.shape import contiguous, size_of
@@ -50,12 +51,16 @@ from ingot.tuning import (
 )
 from ingot.tuning_products import (
     MAX_DIGITS_BITS,
+    MAX_INT8_LENGTH,
+    MAX_ROWS_BY_COLUMNS,
     MAX_TRANSPOSED_LANES,
     MIN_DIGITS_LENGTH,
+    MIN_LONG_INT8_ROWS_BY_COLUMNS,
     MIN_ORDERED_BLOCKS,
     MIN_PAIRED_DIGITS_LENGTH,
     MIN_QUANTIZED_THREAD_WORK,
     MIN_ROW_DIGITS_LENGTH,
+    MIN_ROWS_BY_COLUMNS,
 )
 
 __all__ = ["lower_quantized"]
@@ -89,7 +94,12 @@ def _digits(step: Step, scheme: Scheme, strides_of: Strides) -> int:
     if activations() == "int8":
         return 1
     rows = size_of(step.shape[:-1])
-    if rows > MAX_FACTORED_ROWS or x.shape[-1] < _shortest_in_digits(scheme.bits, rows):
+    if _is_by_columns(x, rows, FLOAT_DIGITS):
+        is_paying = scheme.bits <= MAX_DIGITS_BITS and rows <= MAX_QUANTIZED_ROWS
+    else:
+        is_long = x.shape[-1] >= _shortest_in_digits(scheme.bits, rows)
+        is_paying = is_long and rows <= MAX_FACTORED_ROWS
+    if not is_paying:
         return 0
     is_one_axis = len(merged(x.shape[:-1], strides_of[x][:-1])[0]) <= 1
     return FLOAT_DIGITS if is_one_axis else 0
@@ -104,6 +114,13 @@ def _shortest_in_digits(bits: int, rows: Number) -> float:
     if "avx512_vnni" not in processor_features():
         return inf
     return MIN_ROW_DIGITS_LENGTH if rows == 1 else MIN_DIGITS_LENGTH
+
+
+def _is_by_columns(x: Step, rows: Number, digits: int) -> bool:
+    """Whether rows of bytes are multiplied with a lane for each column."""
+    is_long_int8 = digits == 1 and x.shape[-1] > MAX_INT8_LENGTH
+    fewest = MIN_LONG_INT8_ROWS_BY_COLUMNS if is_long_int8 else MIN_ROWS_BY_COLUMNS
+    return bool(rows >= fewest) and "avx512_vnni" in processor_features()
 
 
 class _Lowering:
@@ -122,7 +139,8 @@ class _Lowering:
         if not self.factored:
             self.scheme = scheme = scheme._replace(is_shifted=True)
         self.codes = Codes(scheme, lanes_of(float32))
-        if self.is_bytes and self._has_many_products:
+        self.by_columns = self.is_bytes and _is_by_columns(step.inputs[0], self.rows, self.digits)
+        if self.is_bytes and self._has_many_products and not self.by_columns:
             self.codes = self.codes.transposed()
         self.columns, words = step.inputs[1].shape
         self.units = words // scheme.unit_words
@@ -131,7 +149,9 @@ class _Lowering:
         self.height = self._height()
         self.blocks = -(-self.rows // self.height)
         # rows are padded to whole blocks
-        self.bytes = Bytes(self.codes, self.chunks, self.digits) if self.is_bytes else None
+        self.bytes = None
+        if self.is_bytes:
+            self.bytes = Bytes(self.codes, self.chunks, self.digits, self.by_columns)
         bundles = self.codes.vectors + self.has_sums
         self.shape = (self.chunks, bundles, self.codes.lanes)  # of a permuted row
 
@@ -142,7 +162,8 @@ class _Lowering:
         """
         if self._is_one_block:
             return index(self.rows)
-        limit = BYTES_TILE_ROWS if self.is_bytes else QUANTIZED_TILE_ROWS
+        is_low = self.is_bytes and not self.by_columns
+        limit = BYTES_TILE_ROWS if is_low else QUANTIZED_TILE_ROWS
         if is_symbolic(self.rows):
             return limit
         blocks = -(-self.rows // limit)
@@ -272,20 +293,13 @@ class _Lowering:
     # The product
 
     def _product(self) -> tuple[NestBuilder, Numbers]:
+        if self.by_columns:
+            return self._product_by_columns()
         builder, numbers = NestBuilder(), Numbers()
-        names = ("codes", "scales", "biases")
         ordered = self._scratch(builder, numbers, 0)
-        matrix = [
-            builder.buffer(name, part.dtype, part.shape, self.strides_of[part], number, origin=part)
-            for number, (name, part) in enumerate(
-                zip(names, self.step.inputs[1:], strict=False), start=1
-            )
-        ]
-        rows, blocks = self._rows(numbers), self._blocks(numbers)
-        strides = (self.columns * self.step.dtype.size, self.step.dtype.size)
-        shape, argument = (rows, self.columns), len(self.step.inputs)
-        result = builder.buffer("y", self.step.dtype, shape, strides, argument, origin=self.step)
-        plain = self._plain_rows(builder, numbers, argument + 1)
+        matrix, blocks = self._matrix(builder), self._blocks(numbers)
+        result = self._result(builder, numbers)
+        plain = self._plain_rows(builder, numbers, self.height)
         height = self.height
         width = self._width(height, 16 if vector_registers() >= 32 else 8)
         # as many blocks as stay in the cache while all columns are computed from them
@@ -306,10 +320,86 @@ class _Lowering:
                 begin = affine(part) * together
                 with builder.loop(begin, begin + together, blocks) as number:
                     self._store(builder, result, tile, affine(number) * height)
-        rows_of_part = self.rows if is_all else smallest((self.rows, together * height))
-        work = width * self.units * self.scheme.unit_codes * rows_of_part
-        builder.nest.parallel[-1].grain = largest((1, MIN_QUANTIZED_THREAD_WORK // work))
+        self._set_grain(builder, width, None if is_all else together)
         return builder, numbers
+
+    def _set_grain(self, builder: NestBuilder, width: int, together: int | None) -> None:
+        rows = self.rows if together is None else smallest((self.rows, together * self.height))
+        work = width * self.units * self.scheme.unit_codes * rows
+        builder.nest.parallel[-1].grain = largest((1, MIN_QUANTIZED_THREAD_WORK // work))
+
+    def _matrix(self, builder: NestBuilder) -> list[Buffer]:
+        """Declares the quantised matrix."""
+        named = zip(("codes", "scales", "biases"), self.step.inputs[1:], strict=False)
+        return [
+            builder.buffer(name, part.dtype, part.shape, self.strides_of[part], number, origin=part)
+            for number, (name, part) in enumerate(named, start=1)
+        ]
+
+    def _result(self, builder: NestBuilder, numbers: Numbers) -> Buffer:
+        """Declares the result."""
+        dtype, argument = self.step.dtype, len(self.step.inputs)
+        shape = (self._rows(numbers), self.columns)
+        strides = (self.columns * dtype.size, dtype.size)
+        return builder.buffer("y", dtype, shape, strides, argument, origin=self.step)
+
+    def _product_by_columns(self) -> tuple[NestBuilder, Numbers]:
+        """The product with a lane for each column."""
+        assert self.bytes is not None
+        builder, numbers, height = NestBuilder(), Numbers(), self.height
+        padded = affine(self._blocks(numbers)) * height
+        rows = self.bytes.blocks(builder, padded, 0)
+        matrix, result = self._matrix(builder), self._result(builder, numbers)
+        plain = self._plain_rows(builder, numbers, self._rows(numbers))
+        vectors = vectors_by_columns(height, self.digits)
+        together = max(1, QUANTIZED_ROWS_BYTES // (height * self._row_bytes))
+        together = min(together, MAX_ROWS_BY_COLUMNS // height)
+        if self._is_one_block:
+            together = 1
+        parts = 1 if self._is_one_block else numbers("parts", -(-self.blocks // together))
+        tile = ByColumns(builder, self.bytes, self.units, matrix, vectors)
+        with builder.parallel((parts, -(-self.columns // tile.width))) as (part, block):
+            first = affine(block) * tile.width
+            span = Span(affine(part) * together, together, self._blocks(numbers), height)
+            sums = tile.multiply(rows, span, first)
+            self._store_by_columns(builder, tile, (sums, plain, result), span, first)
+        self._set_grain(builder, tile.width, together)
+        return builder, numbers
+
+    def _store_by_columns(
+        self,
+        builder: NestBuilder,
+        tile: ByColumns,
+        buffers: tuple[Buffer, Buffer | None, Buffer],
+        span: Span,
+        first: Affine,
+    ) -> None:
+        """Stores sums of a tile; those that are not finite are computed again, as float32 products
+        one after the other.
+        """
+        sums, plain, result = buffers
+        codes = Codes(self.given_scheme._replace(is_shifted=True), 1)
+        units = self.step.inputs[0].shape[-1] // codes.vectors
+        last_row, last_column = affine(result.shape[0]) - 1, affine(self.columns - 1)
+        with builder.loop(span.begin, span.begin + span.blocks, span.end) as block:
+            top = affine(block) * span.height
+
+            def recompute(number: Affine, kept: Affine) -> None:
+                assert plain is not None
+                row = affine(builder.multiple(0, top + number, last_row, by=1))
+                with builder.loop(0, tile.width) as across:
+                    column = affine(builder.multiple(0, first + across, last_column, by=1))
+                    one = QuantizedTile(builder, codes, units, plain, tile.matrix, [column])
+                    ((value,),) = one.direct([row])
+                    builder.store(value, sums, (kept, affine(across)))
+
+            if plain is not None:
+                tile.when_not_finite(sums, span, block, recompute)
+            rows = [top + number for number in range(span.height)]
+            if not self._is_one_block:  # rows past the last one are copies of it
+                rows = _clamped(builder, top, span.height, last_row)
+            kept = (affine(block) - span.begin) * span.height
+            tile.store(sums, kept, (result, rows), first)
 
     def _width(self, height: int, sums: int) -> int:
         """How many columns to compute together, given the number of rows and of registers for sums.
@@ -352,10 +442,10 @@ class _Lowering:
         kept = builder.stack("sums", float32, (width, height))
         _keep(builder, sums, kept)
         if self.has_sums:
-            with builder.when(_are_finite(builder, sums), 0, 1):
+            with builder.when(are_finite(builder, sums), 0, 1):
                 _keep(builder, tile.direct(rows), kept)
         if plain is not None:
-            with builder.when(_are_finite(builder, sums), 0, 1):
+            with builder.when(are_finite(builder, sums), 0, 1):
                 self._keep_plain(builder, tile, plain, kept)
         # Rows past the last one are copies of it, and columns are clamped: they store what it does.
         if not self._is_one_block:
@@ -365,7 +455,7 @@ class _Lowering:
                 value = builder.load(kept, (affine(across), affine(down)))
                 builder.store(builder.words.cast(value, result.dtype), result, (row, column))
 
-    def _plain_rows(self, builder: NestBuilder, numbers: Numbers, argument: int) -> Buffer | None:
+    def _plain_rows(self, builder: NestBuilder, numbers: Numbers, rows: Extent) -> Buffer | None:
         """Declares rows that are multiplied in digits as they are given, a unit of a word after the
         other: their products are recomputed if they are not finite. None if there are no digits.
         """
@@ -375,7 +465,8 @@ class _Lowering:
         codes = self.given_scheme.unit_codes
         _, distances = merged(source.shape[:-1], self.strides_of[source][:-1])
         row = numbers.stride("x.0.stride", distances[0], 0) if distances else 0
-        shape, size = (self.height, source.shape[-1] // codes, codes, 1), source.dtype.size
+        argument = len(self.step.inputs) + 1
+        shape, size = (rows, source.shape[-1] // codes, codes, 1), source.dtype.size
         strides = (row, codes * size, size, size)
         return builder.buffer("x", source.dtype, shape, strides, argument, origin=source)
 
@@ -400,19 +491,6 @@ def _keep(builder: NestBuilder, sums: list[list[Value]], kept: Buffer) -> None:
     for number, column in enumerate(sums):
         for position, value in enumerate(column):
             builder.store(value, kept, (affine(number), affine(position)))
-
-
-def _are_finite(builder: NestBuilder, sums: list[list[Value]]) -> Value:
-    """1 if all sums are finite, else 0. If a row has infinities, or a sum overflows, factored sums
-    are not equal to the sums of products.
-    """
-    k, zero = builder.words, Constant(float32, 0.0)
-    found: Value = zero
-    for column in sums:
-        for value in column:
-            found = k.fused_multiply_add(value, zero, found)
-    are_finite: Value = k.cast(k.equal(found, zero), int64)
-    return are_finite
 
 
 def _clamped(builder: NestBuilder, first: Affine, count: int, last: Affine) -> list[Affine]:

@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 from ingot.compiler.forms.affine import Affine, affine
 from ingot.compiler.forms.nest.build import NestBuilder, repeated
-from ingot.compiler.forms.nest.data import Buffer, Carried, Value
+from ingot.compiler.forms.nest.data import Buffer, Carried, Constant, Value
 from ingot.compiler.lower.products.quantized.codes import Codes, Unpacker, factor_of
-from ingot.graph.dtype import float32
+from ingot.graph.dtype import float32, int64
 from ingot.tuning import PREFETCH_BYTES
 
-__all__ = ["Chunk", "QuantizedTile", "Sums"]
+__all__ = ["Chunk", "QuantizedTile", "Sums", "are_finite"]
 
 Sums = list[list[Value]]  # [column of the result][row]
 
@@ -90,10 +90,9 @@ class QuantizedTile:
                 [self._added(a, b) for a, b in zip(one, other, strict=True)] if one else other
                 for one, other in zip(totals, last, strict=True)
             ]
-        return [
-            [self.builder.fold_lanes(each, self.builder.words.add) for each in sums]
-            for sums in totals
-        ]
+        every = [each for sums in totals for each in sums]
+        folded = self.builder.fold_each(every, self.builder.words.add)
+        return [folded[at : at + len(rows)] for at in range(0, len(folded), len(rows))]
 
     def _rest(self, first: int, rest: int, rows: list[Affine]) -> tuple[Sums, Chunk]:
         """The units after the last whole block, in a bundle of fewer lanes, and as many zeros."""
@@ -213,6 +212,20 @@ class QuantizedTile:
         lanes = min(sums.lanes, rest.lanes)
         add = self.builder.words.add
         return add(*(self.builder.fold_lanes(each, add, lanes) for each in (sums, rest)))
+
+
+def are_finite(builder: NestBuilder, sums: Sequence[Sequence[Value]]) -> Value:
+    """1 if all sums are finite, else 0. If a row has infinities, or a sum overflows, sums that are
+    scaled or joined are not equal to the sums of products.
+    """
+    k, zero = builder.words, Constant(float32, 0.0)
+    found: Value = zero
+    for column in sums:
+        for value in column:
+            found = k.fused_multiply_add(value, zero, found)
+    found = builder.fold_lanes(found, k.add)
+    is_finite: Value = k.cast(k.equal(found, zero), int64)
+    return is_finite
 
 
 def _zero(lanes: int) -> Value:
