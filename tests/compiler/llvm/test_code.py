@@ -11,7 +11,7 @@ import pytest
 
 import ingot.core as mx
 from ingot.compiler.llvm.code import Code, Register, literal, literal_value
-from ingot.compiler.machine.jit import assembly
+from ingot.compiler.machine.jit import assembly, compile_object
 
 
 def machine_code(function: Any, *arrays: mx.array) -> str:
@@ -30,6 +30,21 @@ def test_short_loops_are_vectorised(length: int) -> None:
     text = machine_code(lambda x, bias: x - bias, x, x[7])
     assert "subps" in text
     assert text.count("subss") < length // 2
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_llvm_prints_nothing_about_tiny_loops(
+    length: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Random numbers in rows of two: no loop to vectorise, although their logarithm asks for it."""
+    key = mx.random.key(5)
+    x, scale = mx.ones((64, length)), mx.ones(length)
+
+    def function(x: mx.array, scale: mx.array) -> mx.array:
+        return mx.random.normal(x.shape, key=key) * scale + x
+
+    assert compile_object(mx.compile(function).explain(x, scale).code[0])
+    assert capfd.readouterr().err == ""
 
 
 def test_sums_and_products_of_known_integers_take_no_instruction() -> None:

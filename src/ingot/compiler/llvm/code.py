@@ -32,6 +32,8 @@ __all__ = [
 
 # LLVM would fully unroll loops of this many iterations, although they are better vectorised.
 _SHORT_LOOPS = range(9, 65)
+# LLVM vectorises no loop of two iterations, and prints that it did not if a width was requested.
+_TINY_LOOPS = range(1, 3)
 
 
 STACK_ALIGNMENT = 64
@@ -463,12 +465,12 @@ class Code:
         after which there would be no loop left to vectorise.
         """
         hints: list[str] = []
-        if self.parallel:
-            hints.append(f'!{{!"llvm.loop.parallel_accesses", {self._accesses()}}}')
-        if self.lanes:
-            hints.append(f'!{{!"llvm.loop.vectorize.width", i32 {self.lanes}}}')
         known = begin.name.isdigit() and end.name.isdigit() and step == 1
         count = int(end.name) - int(begin.name) if known else 0
+        if self.parallel:
+            hints.append(f'!{{!"llvm.loop.parallel_accesses", {self._accesses()}}}')
+        if self.lanes and count not in _TINY_LOOPS:
+            hints.append(f'!{{!"llvm.loop.vectorize.width", i32 {self.lanes}}}')
         hints += [f"!{{{hint}}}" for hint in asked]
         is_short = count in _SHORT_LOOPS or (count > 1 and MASKED in asked)
         if is_short and not set(asked) - {MASKED}:
