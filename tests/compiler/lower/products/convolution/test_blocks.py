@@ -53,23 +53,25 @@ def test_windows_of_blocks_fit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lengths", "wanted", "tiling", "splits"),
+    ("lengths", "wanted", "tiling", "splits", "common"),
     [
-        ((2, 6, 8), 24, Tiling(4, False), 1),  # two tiles in a row of pixels: one split for both
-        ((2, 5, 8), 16, Tiling(8, False), 1),  # the last block is shorter
-        ((3, 4, 6), 1000, Tiling(3, False), 1),
-        ((2, 6, 8), 24, Tiling(5, False), 5),  # tiles that span rows
-        ((2, 6, 8), 24, Tiling(5, True), 1),  # tiles that overlap
-        ((3, 5, 7), 14, Tiling(6, True), 1),
-        ((1, 1, 20), 7, Tiling(3, False), 0),  # blocks of one row
+        ((2, 6, 8), 24, Tiling(4, False), 1, 2),  # two tiles in a row of pixels: one split for both
+        ((2, 5, 8), 16, Tiling(8, False), 1, 2),  # the last block is shorter
+        ((3, 4, 6), 1000, Tiling(3, False), 1, 2),
+        ((3, 4, 6), 1000, Tiling(5, False), 5, 1),  # tiles that span images
+        ((2, 6, 8), 24, Tiling(5, False), 5, 2),  # tiles that span rows
+        ((2, 6, 8), 24, Tiling(5, True), 1, 2),  # tiles that overlap
+        ((3, 5, 7), 14, Tiling(6, True), 1, 2),
+        ((1, 1, 20), 7, Tiling(3, False), 0, 2),  # blocks of one row
     ],
 )
 def test_tiles_cover_the_pixels(
-    lengths: tuple[int, ...], wanted: int, tiling: Tiling, splits: int
+    lengths: tuple[int, ...], wanted: int, tiling: Tiling, splits: int, common: int
 ) -> None:
     axes = (axis(lengths[0], 1), *map(axis, lengths[1:]))
     blocks = choose_blocks(axes, wanted, lambda blocks: True)
     assert blocks is not None
+    assert blocks.common_axes(tiling) == common
     b = NestBuilder()
     strides = (8 * lengths[1] * lengths[2], 8 * lengths[2], 8)
     results = b.buffer("results", int64, lengths, strides, 0)

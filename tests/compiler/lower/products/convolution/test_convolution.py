@@ -37,6 +37,14 @@ PATCHES = [
     Case((2, 13, 14, 5), (40, 3, 3, 5), padding=2, dilation=2),
     Case((2, 9, 11, 2), (80, 5, 5, 1), groups=2),  # windows are not contiguous
 ]
+# much padding: taps outside of the input are left out
+PADDED = [
+    Case((2, 9, 8, 12), (40, 7, 7, 12), padding=6),
+    Case((2, 13, 12, 24), (24, 5, 4, 24), 2, (4, 3), 2),
+    Case((1, 5, 5, 5, 12), (32, 5, 5, 5, 12), padding=2),
+    Case((3, 10, 9, 16), (48, 5, 5, 16), padding=(9, 2)),
+    Case((2, 9, 9, 48), (96, 5, 5, 12), padding=4, groups=4),
+]
 SINGLE = Case((2, 8, 7, 1), (1, 1, 1, 1))  # one output, one tap and channel
 CASES = [
     Case((2, 8, 8, 4), (6, 3, 3, 4), padding=1),
@@ -78,6 +86,7 @@ CASES = [
     *ODD_HALVES,
     *GROUPS,
     *PATCHES,
+    *PADDED,
 ]
 EPSILONS = {"float32": 2.0**-24, "float64": 2.0**-53, "bfloat16": 2.0**-9, "float16": 2.0**-12}
 

@@ -47,6 +47,20 @@ class Blocks(NamedTuple):
         pairs = zip(self.axes, self.lengths, strict=True)
         return tuple(axis.extent(length) for axis, length in pairs)
 
+    def common_axes(self, tiling: Tiling) -> int:
+        """The number of axes, the first ones, along which the results of each tile are in order:
+        those with a single result in a block, the split one, and all but the last one if the
+        results are in one row.
+        """
+        last = len(self.lengths) - 1
+        return last if self.shares_rows(tiling) else min(self.partial + 1, last)
+
+    def shares_rows(self, tiling: Tiling) -> bool:
+        """Whether the pixels of each tile are in one row along the last axis."""
+        last = len(self.lengths) - 1
+        in_rows = tiling.is_in_rows or self.lengths[last] % tiling.rows == 0
+        return self.partial == last or in_rows
+
 
 class Tiling(NamedTuple):
     """How the pixels of a block are divided into tiles of `rows` pixels: as one flat range, or
@@ -113,7 +127,7 @@ class Block:
         """Opens a loop over tiles of pixels, given as indices within the block."""
         blocks, builder, rows = self.blocks, self.builder, tiling.rows
         *outer, last = blocks.lengths[blocks.partial :]
-        if outer and (tiling.is_in_rows or last % rows == 0):
+        if outer and blocks.shares_rows(tiling):
             count = -(-last // rows)
             with builder.loop(0, self.here * (self.inner // last * count)) as tile:
                 *above, at = self._index(affine(tile), (*outer, count))

@@ -31,6 +31,7 @@ from ingot.compiler.lower.products.convolution.windows import (
     box_of,
     fits_stack,
     input_buffer,
+    results_inside,
 )
 from ingot.compiler.lower.products.register_tile import (
     Tile,
@@ -279,10 +280,14 @@ class _Task:
             index = self.field.at(pixel(indices), met, column + number * shape.lanes)
             return builder.load_lanes(self.field.buffer, index, shape.lanes)
 
-        loops: list[tuple[Extent, Extent]] = [
-            (0, block.here if number == blocks.partial else blocks.lengths[number])
-            for number in looped
-        ]
+        loops: list[tuple[Extent, ...]] = []
+        for number in looped:
+            length = block.here if number == blocks.partial else affine(blocks.lengths[number])
+            axis, first = blocks.axes[number], block.starts[number]
+            if number < len(taps):
+                loops.append(results_inside(builder, axis, first, taps[number], length))
+            else:
+                loops.append((0, length))
         return accumulate(builder, self.plain.dtype, shape, loops, left, right, start=start)
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import NamedTuple
 
-from ingot.compiler.forms.affine import Affine, Index, affine
+from ingot.compiler.forms.affine import Affine, Extent, Index, affine
 from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Buffer, Value
 from ingot.compiler.forms.tape import Step
@@ -30,6 +31,7 @@ from ingot.compiler.lower.products.convolution.windows import (
     fits_stack,
     input_buffer,
     reads_in_place,
+    taps_inside,
 )
 from ingot.compiler.lower.products.register_tile import Tile, TileShape, accumulate, lanes_for
 from ingot.runtime.processor import vector_registers
@@ -41,7 +43,14 @@ from ingot.tuning import (
 )
 from ingot.tuning_products import FLAT_PIXEL_TIME
 
-__all__ = ["convolution_columns", "convolve", "tile_shape", "tiling_for", "window_sums"]
+__all__ = [
+    "convolution_columns",
+    "convolve",
+    "results_of",
+    "tile_shape",
+    "tiling_for",
+    "window_sums",
+]
 
 
 def convolve(plain: Plain, steps: tuple[Step, Step], offset: int) -> Kernel | None:
@@ -73,7 +82,8 @@ def convolve(plain: Plain, steps: tuple[Step, Step], offset: int) -> Kernel | No
             at = (group, panel)
             with block.tiles(tiling) as pixels:
                 _fetch(builder, shape, block, results, pixels, at)
-                tile = window_sums(builder, plain, shape, field, panels, pixels, at)
+                here = results_of(block, tiling, pixels)
+                tile = window_sums(builder, plain, shape, field, panels, pixels, at, here)
                 _write(builder, plain, tile, block, results, pixels, at)
     return kernel_of(builder.nest, (steps[0], None, steps[1]))
 
@@ -120,6 +130,7 @@ def tiling_for(blocks: Blocks, vectors: int, depth: int) -> Tiling:
 
     def time(tiling: Tiling) -> tuple[float, int]:
         rows, each = tiling.rows, _time(tiling.rows) * products
+        each *= prod(axis.share_inside for axis in blocks.axes[: blocks.common_axes(tiling)])
         if tiling.is_in_rows:
             return blocks.pixels // last * -(-last // rows) * each, -rows
         return -(-blocks.pixels // rows) * (each + has_rows * rows * FLAT_PIXEL_TIME), -rows
@@ -163,6 +174,20 @@ def _fetch(
             builder.prefetch(results, (*block.result(pixel), group, column))
 
 
+class Results(NamedTuple):
+    """The first and the last result of a tile, which are in order along so many `axes`."""
+
+    first: Point
+    last: Point
+    axes: int
+
+
+def results_of(block: Block, tiling: Tiling, pixels: Sequence[Point]) -> Results:
+    """The results of a tile of pixels."""
+    axes = block.blocks.common_axes(tiling)
+    return Results(block.result(pixels[0]), block.result(pixels[-1]), axes)
+
+
 def window_sums(
     builder: NestBuilder,
     plain: Plain,
@@ -171,18 +196,26 @@ def window_sums(
     panels: Buffer,
     pixels: Sequence[Point],
     at: tuple[Index, Index] | tuple[Affine, Affine],
+    results: Results | None = None,
     together: int = 1,
 ) -> Tile:
     """The sums of some pixels of a block and a panel of packed filters, tap by tap. The channels of
-    so many groups `together` are interleaved.
+    so many groups `together` are interleaved. Taps that are outside of the input for all `results`
+    along the axes along which these are in order are left out.
     """
     axes, channels = plain.axes, plain.channels
     last = axes[-1]
     # windows without gaps: taps and channels of the last axis are one range
     is_run = field.pitch == channels * together and (last.step == 1 or last.taps == 1)
     outer = [number for number, axis in enumerate(axes[:-1]) if axis.taps > 1]
-    lengths = [axes[number].taps for number in outer]
-    lengths += [last.taps * channels] if is_run else [last.taps, channels]
+    loops: list[tuple[Extent, ...]] = []
+    for number in outer:
+        axis = axes[number]
+        if results is None or number >= results.axes:
+            loops.append((0, axis.taps))
+        else:
+            loops.append(taps_inside(builder, axis, results.first[number], results.last[number]))
+    loops += [(0, last.taps * channels)] if is_run else [(0, last.taps), (0, channels)]
 
     def split(indices: tuple[Index, ...]) -> tuple[list[Affine], Affine, Affine]:
         """The taps along all axes, the channel, and the row of the panel."""
@@ -193,10 +226,10 @@ def window_sums(
             channel = affine(indices[-1])
         else:
             taps[-1], channel = affine(indices[-2]), affine(indices[-1])
-        row = affine(0)
+        depth = affine(0)
         for axis, tap in zip(axes, taps, strict=True):
-            row = row * axis.taps + tap
-        return taps, channel, row * channels + channel
+            depth = depth * axis.taps + tap
+        return taps, channel, depth * channels + channel
 
     def left(number: int, indices: tuple[Index, ...]) -> Value:
         taps, channel, _ = split(indices)
@@ -207,11 +240,10 @@ def window_sums(
         return builder.picked_lanes((found,), tuple(range(together)) * (shape.lanes // together))
 
     def right(number: int, indices: tuple[Index, ...]) -> Value:
-        _, _, row = split(indices)
-        index = (*map(affine, at), row, affine(number * shape.lanes))
+        _, _, depth = split(indices)
+        index = (*map(affine, at), depth, affine(number * shape.lanes))
         return builder.load_lanes(panels, index, shape.lanes)
 
-    loops = [(0, length) for length in lengths]
     return accumulate(builder, plain.dtype, shape, loops, left, right)
 
 

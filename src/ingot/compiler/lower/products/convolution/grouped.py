@@ -19,7 +19,7 @@ from ingot.compiler.forms.nest.data import Buffer, Constant, Value
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel, Lowered, kernel_of
 from ingot.compiler.lower.products.convolution.blocks import Block, Blocks, Point, choose_blocks
-from ingot.compiler.lower.products.convolution.dense import tiling_for, window_sums
+from ingot.compiler.lower.products.convolution.dense import results_of, tiling_for, window_sums
 from ingot.compiler.lower.products.convolution.interleaved import interleaved_box_of
 from ingot.compiler.lower.products.convolution.plain import Plain
 from ingot.compiler.lower.products.convolution.windows import fits_stack, input_buffer
@@ -101,7 +101,8 @@ def convolve_grouped(plain: Plain, steps: tuple[Step, Step, Step], offset: int) 
         field = interleaved_box_of(builder, plain, source, block, first, chunks.together)
         at = (affine(chunk), affine(0))
         with block.tiles(tiling) as pixels:
-            tile = window_sums(builder, plain, shape, field, panels, pixels, at, chunks.together)
+            here, together = results_of(block, tiling, pixels), chunks.together
+            tile = window_sums(builder, plain, shape, field, panels, pixels, at, here, together)
             _write(builder, plain, chunks, tile, block, results, pixels, affine(chunk))
     scratch = chunks.number * plain.depth * shape.columns * plain.dtype.size
     kernel = kernel_of(builder.nest, (steps[0], None, steps[2]))

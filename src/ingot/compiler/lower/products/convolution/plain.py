@@ -52,6 +52,17 @@ class Axis(NamedTuple):
         """Whether all windows are inside the input."""
         return self.first >= 0 and self.first + self.extent(self.length) <= self.available
 
+    @property
+    def share_inside(self) -> float:
+        """The share of the taps of all windows that are inside the input."""
+        begins = [self.first + number * self.stride for number in range(self.length)]
+        ends = [-(-(self.available - begin) // self.step) for begin in begins]
+        firsts = [max(0, -(begin // self.step)) for begin in begins]
+        inside = sum(
+            max(0, min(end, self.taps) - first) for first, end in zip(firsts, ends, strict=True)
+        )
+        return inside / (self.length * self.taps)
+
 
 class Layout(NamedTuple):
     """The layout of an array: its offset and strides, in bytes."""

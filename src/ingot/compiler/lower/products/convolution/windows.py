@@ -19,7 +19,17 @@ from ingot.compiler.lower.products.convolution.plain import Axis, Plain, given_l
 from ingot.compiler.lower.products.register_tile import lanes_of
 from ingot.tuning import MAX_WINDOW_BYTES
 
-__all__ = ["Copy", "Field", "TapLoops", "box_of", "fits_stack", "input_buffer", "reads_in_place"]
+__all__ = [
+    "Copy",
+    "Field",
+    "TapLoops",
+    "box_of",
+    "fits_stack",
+    "input_buffer",
+    "reads_in_place",
+    "results_inside",
+    "taps_inside",
+]
 
 
 class Field(NamedTuple):
@@ -59,6 +69,57 @@ class TapLoops:
         for number, index in zip(self._looped, indices, strict=False):
             found[number] = affine(index)
         return found
+
+
+def taps_inside(
+    builder: NestBuilder, axis: Axis, position: Affine, last: Affine
+) -> tuple[Affine, ...]:
+    """The range of the taps along an axis that read inside the input, for the windows of results
+    from a position to the last one: the first tap, and ends of which the least counts.
+    """
+    begin, end = (at * axis.stride + axis.first for at in (position, last))
+    latest = axis.first + (axis.length - 1) * axis.stride
+    head, *ends = _inside(builder, axis, begin, end, latest, axis.step)
+    return (head, affine(axis.taps), *ends)
+
+
+def results_inside(
+    builder: NestBuilder, axis: Axis, start: Affine, tap: Affine, length: Affine
+) -> tuple[Affine, ...]:
+    """The range of `length` results along an axis, from `start` on, for which a tap reads inside
+    the input, relative to `start`: the first one, and ends of which the least counts.
+    """
+    begin = start * axis.stride + tap * axis.step + axis.first
+    latest = axis.first + axis.extent(axis.length) - 1
+    head, *ends = _inside(builder, axis, begin, begin, latest, axis.stride)
+    return (head, length, *ends)
+
+
+def _inside(
+    builder: NestBuilder, axis: Axis, begin: Affine, end: Affine, latest: int, step: int
+) -> list[Affine]:
+    """The least number of steps from `end` into the input, and the number of steps from `begin` out
+    of it, if they may leave it; `begin` is at axis.first at least, `end` at `latest` at most.
+    """
+    found = [affine(0)]
+    if axis.first < 0:
+        outside = affine(builder.multiple(axis.first, 0, end, by=1)) * -1  # max(0, -end)
+        found = [_steps(builder, outside, -axis.first, step)]
+    if axis.first + axis.extent(axis.length) > axis.available:
+        there = affine(axis.available) - begin
+        least = min(0, axis.available - latest)
+        there = there - builder.multiple(least, 0, there, by=1)  # max(0, there)
+        # the verifier adds the longest distance outside
+        found.append(_steps(builder, there, axis.available - axis.first - least, step))
+    return found
+
+
+def _steps(builder: NestBuilder, distance: Affine, longest: int, step: int) -> Affine:
+    """The number of steps of a length within a distance, rounded up."""
+    if step == 1:
+        return distance
+    lengths = ((longest + step - 1) // step + 1, step)
+    return affine(builder.split(distance + (step - 1), lengths)[0])
 
 
 def reads_in_place(plain: Plain) -> bool:
