@@ -113,6 +113,19 @@ def megabytes(kept, passing):
         return lambda: len(kept_bytes + b"p" * passing)
     return setup
 
+def filling():
+    """Needs memory to fill the cache."""
+    mark = Path(os.environ["INGOT_CACHE_DIR"], "mark")
+    def call():
+        if not mark.exists():
+            mark.touch()
+            return len(b"m" * 100_000_000)
+    return call
+
+@benchmark("memory with caches", measure=Measure.PEAK_MEMORY)
+def fake_filling():
+    return {"ingot": filling}
+
 @benchmark("memory", measure=Measure.PEAK_MEMORY)
 def fake_memory():
     return {"python": megabytes(20_000_000, 40_000_000)}
@@ -318,6 +331,13 @@ def test_first_calls_are_cold_or_warm() -> None:
 def test_peak_memory_counts_what_is_there_while_the_function_runs() -> None:
     """20 MB are kept, 40 pass, and 60 more while both are joined; the 160 before do not count."""
     assert max(measured("fake_memory").rounds["python"]) == pytest.approx(120e6, rel=0.1)
+
+
+@pytest.mark.usefixtures("fakes")
+def test_what_fills_the_caches_is_no_round() -> None:
+    result = measured("fake_filling", replace(SHORT, contender_seconds=0.0))
+    (peak,) = result.rounds["ingot"]
+    assert peak < 50e6
 
 
 def test_runs_where_no_peer_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

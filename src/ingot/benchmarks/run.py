@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
-from ingot.benchmarks.benchmark import BEFORE, NO_SUCH, SUBJECT, Benchmark, Measure, library_of
+from ingot.benchmarks.benchmark import BEFORE, NO_SUCH, SUBJECT, Benchmark, library_of
 from ingot.benchmarks.machine import BusyMeter
 from ingot.benchmarks.result import Result
 from ingot.benchmarks.worker import TOO_SLOW, Answer, Worker
@@ -147,6 +147,7 @@ class _Turns:
     """How a contender is prepared and takes its turn."""
 
     # Whether the preparation is a round like the others, but for files that are not in memory yet.
+    # It is not if it fills caches on disk, and compiles.
     preparation_counts = False
 
     def __init__(self, benchmark: Benchmark, python_before: str) -> None:
@@ -221,7 +222,7 @@ class _NewProcesses(_Turns):
     def __init__(self, benchmark: Benchmark, folder: Path, python_before: str) -> None:
         super().__init__(benchmark, python_before)
         self.folder = folder
-        self.preparation_counts = benchmark.measure is not Measure.FIRST_CALL_WARM
+        self.preparation_counts = benchmark.measure.has_empty_caches
 
     def prepare(self, contender: str, seconds: float) -> Answer:
         """Leaves the library's files in memory, and caches where they stay."""
