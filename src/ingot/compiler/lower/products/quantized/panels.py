@@ -114,7 +114,7 @@ class _Unpacking:
         chunk = codes.lanes * codes.vectors * row
         count = self.blocks * self.chunks
         shape = (panels.count, count, codes.vectors, codes.lanes, panels.tile.columns)
-        strides = (count * chunk, chunk, row, codes.vectors * row, float32.size)
+        strides = (panels.rows * row, chunk, row, codes.vectors * row, float32.size)
         offset = panels.offset
         return builder.buffer("panels", float32, shape, strides, argument, offset)
 
