@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from tests.compiler.forms.nest.nest_runner import Memory, run_nest
@@ -216,6 +217,27 @@ def test_half_types(scheme: Scheme, dtype: Any) -> None:
     wanted = expected(np.array(x.astype(mx.float32)), parts, scheme)
     step = 2.0**-10 if dtype == mx.float16 else 2.0**-8  # one rounding, of the result
     np.testing.assert_allclose(np.array(found.astype(mx.float32)), wanted, rtol=step, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [1, 8, 64])
+def test_every_code_of_fp8(rows: int) -> None:
+    """Rows of a single 1 pick one code each."""
+    codes = np.arange(256, dtype=np.uint8)
+    is_nan = codes & 0x7F == 0x7F
+    finite = np.where(is_nan, 0, codes).astype(np.uint8)
+    wanted = finite.view(ml_dtypes.float8_e4m3fn).astype(np.float32)
+    scales = mx.array(np.full((3, 8), 127, np.uint8))
+
+    def product(x: np.ndarray, picked: np.ndarray) -> np.ndarray:
+        words = mx.array(np.tile(picked.view(np.uint32), (3, 1)))
+        return np.array(mx.quantized_matmul(mx.array(x), words, scales, **options(FLOATS[1])))
+
+    ones = np.eye(256, dtype=np.float32)
+    for first in range(0, 256, rows):
+        some = slice(first, first + rows)
+        for column in product(ones[some], finite).T:
+            np.testing.assert_array_equal(column, wanted[some])
+    assert np.isnan(product(ones[: min(rows, 8)], codes)).all()
 
 
 def test_rows_with_strides_and_axes() -> None:
