@@ -55,6 +55,18 @@ def test_words_of_one_number(word: str, name: str) -> None:
     compare(word, getattr(dtypes, name), x)
 
 
+@pytest.mark.parametrize("word", ["floor", "ceil", "round"])
+def test_every_float16_is_rounded_to_an_integer(word: str) -> None:
+    x = np.arange(1 << 16).astype(np.uint16).view(np.float16)
+    function = {"floor": np.floor, "ceil": np.ceil, "round": np.rint}[word]
+    with np.errstate(invalid="ignore"):
+        expected = function(x)
+    found = compile_word(word, dtypes.float16, dtypes.float16, arity=1)(x)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    numbers = ~np.isnan(expected)  # zeros have signs
+    np.testing.assert_array_equal(found[numbers].view(np.uint16), expected[numbers].view(np.uint16))
+
+
 def test_zeros_and_nan_in_extremes() -> None:
     special = np.array([0.0, -0.0, 1.0, np.nan])
     a, b = (grid.ravel() for grid in np.meshgrid(special, special))

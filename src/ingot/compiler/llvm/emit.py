@@ -362,7 +362,25 @@ class LLVMKernel(Conversions):
     def _whole(self, intrinsic: str, x: Element) -> Element:
         # Rounding a half-type value to an integer gives a value of that type.
         x = self.rounded(x)
+        if x.dtype is float16:
+            return replace(x, register=self._whole_float16(intrinsic, x.register))
         return replace(x, register=self.code.intrinsic(intrinsic, x.register))
+
+    def _whole_float16(self, intrinsic: str, x: Register) -> Register:
+        """The same by arithmetic: LLVM narrows an intrinsic between conversions to one of float16,
+        which it then computes element by element.
+        """
+        code = self.code
+        # Above 2**23, floats are integers: the sum is rounded to the nearest one, ties to even.
+        beyond = code.constant(1.5 * 2**23, x)
+        whole = code.binary("fsub", code.binary("fadd", x, beyond), beyond)
+        if intrinsic != "roundeven":
+            comparison, sign = ("fcmp ogt", -1.0) if intrinsic == "floor" else ("fcmp olt", 1.0)
+            step = code.select(
+                code.compare(comparison, whole, x), code.constant(sign, x), code.constant(0.0, x)
+            )
+            whole = code.binary("fadd", whole, step)
+        return code.intrinsic("copysign", whole, x)  # of zeros
 
     def floor(self, x: Element) -> Element:
         return self._whole("floor", x)
