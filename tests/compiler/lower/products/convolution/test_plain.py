@@ -57,3 +57,10 @@ def test_what_windows_reach(stride: int, step: int, pad: int) -> None:
     met = [-pad + result * stride + tap * step for result in range(length) for tap in range(taps)]
     assert axis.extent(length) == max(met) - min(met) + 1
     assert axis.is_inside == (min(met) >= 0 and max(met) < available)
+
+
+def test_the_share_inside_is_counted_by_taps() -> None:
+    """Results may be many: counting one by one would take forever here."""
+    length = 10**12
+    assert Axis(length, 3, -1, 1, 1, length).share_inside == pytest.approx(1)
+    assert Axis(length, 2, 0, 1, length, length).share_inside == pytest.approx(0.5)

@@ -55,12 +55,11 @@ class Axis(NamedTuple):
     @property
     def share_inside(self) -> float:
         """The share of the taps of all windows that are inside the input."""
-        begins = [self.first + number * self.stride for number in range(self.length)]
-        ends = [-(-(self.available - begin) // self.step) for begin in begins]
-        firsts = [max(0, -(begin // self.step)) for begin in begins]
-        inside = sum(
-            max(0, min(end, self.taps) - first) for first, end in zip(firsts, ends, strict=True)
-        )
+        inside = 0
+        for tap in range(self.taps):
+            at = self.first + tap * self.step
+            begin, end = -(at // self.stride), -((at - self.available) // self.stride)
+            inside += max(0, min(end, self.length) - max(begin, 0))
         return inside / (self.length * self.taps)
 
 
