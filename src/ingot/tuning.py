@@ -254,6 +254,11 @@ MIN_COLUMN_TILES = 8
 # us, but LLVM 150 ms longer. The same holds for sums of half types (1023 x 4097 of float16: 183
 # instead of 256 us). Maxima, whose code is short, always do: 82 instead of 99 us. max_columns.
 MIN_SPLIT_COLUMN_ELEMENTS = 1 << 19
+# The same for plain sums, whose masked loads are slow where rows come from memory and are not
+# aligned with lines. On one thread of a Zen 5, masked and split: sums of 2000 x 4100 1202 and 902
+# us, 1500 x 3001 326 and 299, 1023 x 4097, in L3, 263 and 271, but LLVM takes 40 to 100 ms longer.
+# odd_sum_columns_1023x4097.
+MIN_SPLIT_PLAIN_ELEMENTS = 1 << 21
 # The same for all reductions where masked stores are slow. On one thread of a Zen 3, masked and
 # split: sums of 1023 x 4097 1.64 and 0.83 ms, 300 x 301 26 and 12 us, but LLVM takes 60 ms longer;
 # 100 x 101 2.7 and 2.4 us. odd_sum_columns_1023x4097.

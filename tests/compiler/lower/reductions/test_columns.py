@@ -63,6 +63,20 @@ def test_large_sums_mask_only_their_last_columns_where_masked_stores_are_slow(
     np.testing.assert_allclose(found, np.array(x, np.float64).sum(0), rtol=1e-5, atol=1e-4)
 
 
+def test_plain_sums_beyond_the_caches_mask_only_their_last_columns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = "ingot.compiler.lower.reductions.tile_width"
+    monkeypatch.setattr(f"{module}.stores_masked_slowly", lambda: False)
+    x = numbers(2100, 1003)
+    text, *_ = texts_of(lambda x: x.sum(axis=0), x)
+    assert " vector" in text
+    assert " masked" in text
+    found = np.array(mx.compile(lambda x: x.sum(axis=0))(x))
+    masked = [mx.compile(lambda x: x.sum(axis=0))(part) for part in mx.split(x, [501], axis=1)]
+    np.testing.assert_array_equal(found, np.concatenate([np.array(part) for part in masked]))
+
+
 def test_only_the_last_columns_of_maxima_are_masked() -> None:
     (text,) = texts_of(lambda x: x.max(axis=0), numbers(40, 83))
     assert "0..80 vector" in text

@@ -4,14 +4,13 @@ no vector, have a loop of their own.
 
 from __future__ import annotations
 
-import math
-
 from ingot.compiler.forms.size import Number, hint_of, is_symbolic
 from ingot.runtime.processor import stores_masked_slowly
 from ingot.tuning import (
     MAX_TILE_COLUMNS,
     MIN_COLUMN_TILES,
     MIN_SPLIT_COLUMN_ELEMENTS,
+    MIN_SPLIT_PLAIN_ELEMENTS,
     MIN_SPLIT_SLOW_STORES,
     MIN_TILE_COLUMNS,
 )
@@ -35,10 +34,10 @@ def tile_width(columns: Number, others: Number) -> int:
     return min(columns, -(-shared // VECTOR) * VECTOR)
 
 
-def min_split_elements(is_slow: bool) -> float:
+def min_split_elements(is_slow: bool) -> int:
     """The number of elements from which on the last columns have a loop of their own, given whether
     masks take long with what is computed. The processor's stores may be slow under any.
     """
     if stores_masked_slowly():
         return MIN_SPLIT_SLOW_STORES
-    return MIN_SPLIT_COLUMN_ELEMENTS if is_slow else math.inf
+    return MIN_SPLIT_COLUMN_ELEMENTS if is_slow else MIN_SPLIT_PLAIN_ELEMENTS
