@@ -64,3 +64,18 @@ def test_positions_along(axis: int) -> None:
 def test_indices_out_of_range(index: int) -> None:
     with pytest.raises(IndexError, match=f"index {index} is out of range for an axis of length 3"):
         flat_positions([np.array([0, index])], [3])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("broadcast", [False, True])
+def test_large_sums_of_halves_accumulate_in_float32(dtype: Any, broadcast: bool) -> None:
+    rng = np.random.default_rng(5)
+    table = rng.standard_normal((50, 60)).astype(dtype)
+    rows = rng.integers(0, 50, 400)
+    updates = rng.standard_normal((400, 60)).astype(dtype)
+    if broadcast:
+        updates = np.broadcast_to(updates[:1, :1], updates.shape)
+    expected = table.astype(np.float32)
+    np.add.at(expected, rows, updates.astype(np.float32))
+    apply_change(accumulation("add", table, rows, updates))
+    np.testing.assert_array_equal(table, expected.astype(dtype))

@@ -211,3 +211,17 @@ def test_minmax_is_mlxs(dtype: str, axis: int | tuple[int, int] | None) -> None:
         theirs = oracle.minmax(oracle.array(numbers).astype(getattr(oracle, dtype)), axis, keepdims)
         assert [x.shape for x in ours] == [x.shape for x in theirs]
         assert [x.tolist() for x in ours] == [x.tolist() for x in theirs]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", ["max", "min", "argmax", "argmin"])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("special", [0.0, np.inf, np.nan])
+def test_large_arrays_of_halves(name: str, dtype: str, axis: int | None, special: float) -> None:
+    values = np.random.default_rng(6).standard_normal((70, 90)).astype(np.float32)
+    values[3, 5] = values[40, 5] = special
+    if special == 0:
+        values = -np.abs(values)
+    ours = getattr(mx, name)(mx.array(values).astype(getattr(mx, dtype)), axis)
+    wide = numbers(mx.array(values).astype(getattr(mx, dtype))).astype(np.float32)
+    np.testing.assert_array_equal(numbers(ours), getattr(np, name)(wide, axis))

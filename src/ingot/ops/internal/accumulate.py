@@ -13,6 +13,7 @@ import numpy as np
 
 from ingot._native import Dtype, flat_rows, scatter_rows
 from ingot.graph.dtype import from_numpy
+from ingot.graph.numerics.casts import converted
 from ingot.graph.op import Change, apply_change
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
 
 MODES = ("assign", "add", "multiply", "maximum", "minimum")
 
+_FLOAT32 = np.dtype(np.float32)
 _UFUNCS = {
     "multiply": np.multiply,
     "maximum": np.maximum,
@@ -92,9 +94,9 @@ def accumulation(mode: str, out: np.ndarray, rows: np.ndarray, updates: np.ndarr
     """
     dtype = out.dtype
     if _is_half(dtype) and mode != "assign":  # sums of half types accumulate in float32
-        wide = out.astype(np.float32)
-        apply_change(accumulation(mode, wide, rows, updates.astype(np.float32)))
-        return setitem, out, ..., wide.astype(dtype)
+        wide, given = (converted(np.ascontiguousarray(x), _FLOAT32) for x in (out, updates))
+        apply_change(accumulation(mode, wide, rows, given))
+        return setitem, out, ..., converted(wide, dtype)
     if dtype.kind == "c" and mode not in ("assign", "add"):
         width = out.shape[1]
         elements = (rows[:, None] * width + np.arange(width)).reshape(-1)

@@ -21,7 +21,7 @@ from ingot.ops.index.along_axis import take_along_axis
 from ingot.ops.internal.adjoints import Reduction, Reshape, Sum, cached_op
 from ingot.ops.internal.positions import Positions
 from ingot.ops.internal.ranks import Ranked, RankedPlace
-from ingot.ops.internal.summation import extreme, without_bfloat16
+from ingot.ops.internal.summation import extreme, without_halves
 from ingot.ops.reduce.axes import Axis, as_int, flattened, joined_axes, reduced_axes, without_axes
 from ingot.ops.shape.movement import require_array, reshape
 
@@ -59,7 +59,7 @@ class Max(_Extreme):
     order = "largest"
 
     def evaluate(self, x: np.ndarray) -> np.ndarray:
-        found = extreme(without_bfloat16(x), self.axes, np.maximum)
+        found = extreme(without_halves(x), self.axes, np.maximum)
         return found.astype(x.dtype, copy=False)
 
     def position_op(self, axis: int) -> ArgReduce:
@@ -78,7 +78,7 @@ class Min(_Extreme):
     order = "smallest"
 
     def evaluate(self, x: np.ndarray) -> np.ndarray:
-        found = extreme(without_bfloat16(x), self.axes, np.minimum)
+        found = extreme(without_halves(x), self.axes, np.minimum)
         return found.astype(x.dtype, copy=False)
 
     def position_op(self, axis: int) -> ArgReduce:
@@ -122,7 +122,7 @@ class ArgMax(ArgReduce):
     largest = True
 
     def evaluate(self, x: np.ndarray) -> np.ndarray:
-        return np.argmax(x, self.axis, keepdims=True).astype(np.uint32)
+        return np.argmax(without_halves(x), self.axis, keepdims=True).astype(np.uint32)
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class ArgMin(ArgReduce):
     largest = False
 
     def evaluate(self, x: np.ndarray) -> np.ndarray:
-        return np.argmin(x, self.axis, keepdims=True).astype(np.uint32)
+        return np.argmin(without_halves(x), self.axis, keepdims=True).astype(np.uint32)
 
 
 def max(
