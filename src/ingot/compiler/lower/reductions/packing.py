@@ -15,7 +15,7 @@ from ingot.graph.dtype import bool_, complex64
 from ingot.graph.numerics.reduction_order import LANES
 from ingot.tuning import MAX_PACKED_BYTES
 
-__all__ = ["has_gaps", "is_stepped", "packed", "picked"]
+__all__ = ["has_gaps", "is_stepped", "packed", "packed_block", "picked"]
 
 STEPS = (2, 4)  # distances of elements of which a vector is picked from as many adjacent ones
 
@@ -50,6 +50,36 @@ def packed(
         value = builder.load(source.buffer, source.index(here))
         builder.store(value, buffer, (affine(index) - first,))
     return Memory(buffer, (axis,), (*point[:axis], first, *point[axis + 1 :]))
+
+
+@contextmanager
+def packed_block(
+    builder: GroupBuilder,
+    axes: tuple[int, ...],
+    length: Number,
+    block: int,
+    lanes: int,
+    point: Point,
+    number: Affine,
+) -> Iterator[None]:
+    """Copies elements of a block to the stack if there are gaps between them in memory: lanes are
+    too few for LLVM to load the gaps along with the elements.
+    """
+    read_of = builder.read_of
+    if len(axes) == 1:
+        (axis,) = axes
+        most = min(block, length)
+        first = number * block
+        ends = [first + block, affine(length)] if length > block else [affine(most)]
+        builder.read_of = {
+            operand.step: packed(builder, operand, axis, most, point, first, *ends)
+            if has_gaps(builder, operand, axis, most)
+            and not is_stepped(builder, operand, axes, lanes)
+            else read_of[operand.step]
+            for operand in builder.reads
+        }
+    yield
+    builder.read_of = read_of
 
 
 def is_stepped(builder: GroupBuilder, operand: Operand, axes: tuple[int, ...], lanes: int) -> bool:

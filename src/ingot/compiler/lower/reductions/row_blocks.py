@@ -7,8 +7,8 @@ loop computes the elements of a bundle, and whole bundles are combined.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import zip_longest
 
@@ -28,7 +28,8 @@ from ingot.compiler.forms.nest.words import instructions, is_function
 from ingot.compiler.forms.size import Number, hint_of, is_symbolic
 from ingot.compiler.lower.group import GroupBuilder, Point
 from ingot.compiler.lower.reductions.accumulator import Accumulator
-from ingot.compiler.lower.reductions.packing import has_gaps, is_stepped, packed, picked
+from ingot.compiler.lower.reductions.flattened import Flattened
+from ingot.compiler.lower.reductions.packing import is_stepped, packed_block, picked
 from ingot.graph.dtype import complex64
 from ingot.graph.numerics.reduction_order import BLOCK, LANES, PART
 from ingot.graph.roles import Gather, Map
@@ -132,7 +133,11 @@ class Rows:
     """Reduces rows: all elements of the reduced axes at one point of the others."""
 
     def __init__(
-        self, builder: GroupBuilder, accumulators: Sequence[Accumulator], elements: Elements
+        self,
+        builder: GroupBuilder,
+        accumulators: Sequence[Accumulator],
+        elements: Elements,
+        is_only_pass: bool = True,
     ) -> None:
         self.builder = builder
         self.accumulators = list(accumulators)
@@ -145,9 +150,8 @@ class Rows:
         in_order = self.in_order = any(x.op.depends_on_order() for x in self.accumulators)
         self.block, self.in_part = (BLOCK, PART) if in_order else (BLOCK * PART, 1)
         self.is_long = self.length > self.block
-        self.in_row = (
-            -(-self.length // self.block) if self.is_long else 1
-        )  # blocks along inner axes
+        # blocks along inner axes
+        self.in_row = -(-self.length // self.block) if self.is_long else 1
         self.blocks = self.in_row * domain.size(self.outer)
         most = LANES
         if not in_order:
@@ -164,6 +168,9 @@ class Rows:
                 builder.stack(f"lanes{len(builder.nest.buffers)}", x.dtype, (self.count,))
                 for x in self.accumulators
             ]
+        self.flat: Flattened | None = None
+        if is_only_pass and self.is_long and self.in_lanes:
+            self.flat = Flattened.of(builder, self.inner, self.outer, self.block, self.count)
 
     @property
     def parts(self) -> int:
@@ -172,14 +179,21 @@ class Rows:
 
     def row(self, point: Point) -> list[Value]:
         """The totals of a whole row."""
+        with self._flattened(point):
+            return self._row(point)
+
+    def _row(self, point: Point) -> list[Value]:
         if self._is_one_run():
             return self._run(point)
         if self.blocks <= self.in_part:
             return self._range(point, affine(0), (affine(self.blocks),))
         totals = self._carried()
         with self.builder.loop(0, self.parts, carried=totals) as part:
-            self._join(totals, self.part(point, affine(part)))
+            self._join(totals, self._part(point, affine(part)))
         return list(totals)
+
+    def _flattened(self, point: Point) -> AbstractContextManager[None]:
+        return nullcontext() if self.flat is None else self.flat.rows(point)
 
     def _is_one_run(self) -> bool:
         """Whether rows are several blocks along one axis, of known length."""
@@ -264,6 +278,10 @@ class Rows:
 
     def part(self, point: Point, part: Affine) -> list[Value]:
         """The totals of a group of blocks."""
+        with self._flattened(point):
+            return self._part(point, part)
+
+    def _part(self, point: Point, part: Affine) -> list[Value]:
         first = part * self.in_part
         return self._range(point, first, (first + self.in_part, affine(self.blocks)))
 
@@ -309,26 +327,13 @@ class Rows:
         with self._packed(point, number):
             return self._by_lanes(point, number)
 
-    @contextmanager
-    def _packed(self, point: Point, number: Affine) -> Iterator[None]:
-        """Copies elements of a block to the stack if there are gaps between them in memory: lanes
-        are too few for LLVM to load the gaps along with the elements.
-        """
-        builder, read_of = self.builder, self.builder.read_of
-        if len(self.inner) == 1:
-            (axis,) = self.inner
-            most = min(self.block, self.length)
-            first = number * self.block
-            ends = [first + self.block, affine(self.length)] if self.is_long else [affine(most)]
-            builder.read_of = {
-                operand.step: packed(builder, operand, axis, most, point, first, *ends)
-                if has_gaps(builder, operand, axis, most)
-                and not is_stepped(builder, operand, self.inner, self.count)
-                else read_of[operand.step]
-                for operand in builder.reads
-            }
-        yield
-        builder.read_of = read_of
+    def _packed(self, point: Point, number: Affine) -> AbstractContextManager[None]:
+        """Has a block read from copies of what lanes would read one by one."""
+        if self.flat is not None:
+            return self.flat.in_block(point, number)
+        return packed_block(
+            self.builder, self.inner, self.length, self.block, self.count, point, number
+        )
 
     def _in_order(self, point: Point, number: Affine) -> list[Value]:
         """A block whose elements are combined sequentially."""
@@ -401,6 +406,14 @@ class Rows:
 
     def _fill_lanes(self, point: Point, bundle: Affine) -> None:
         builder, last = self.builder, self.inner[-1]
+        if self.flat is not None:
+            begin = bundle * self.count
+            with (
+                self.flat.in_bundle(point, begin),
+                builder.loop(0, self.count, kind="lanes", lanes=builder.lanes(last)) as lane,
+            ):
+                self._put(self.flat.point(point, begin + lane), begin + lane, affine(lane))
+            return
         lengths = [builder.domain.lengths[axis] for axis in self.inner]
         aligned = len(self.inner) > 1 and lengths[-1] % self.count == 0
         if aligned:  # the lanes are adjacent along the last axis
@@ -433,11 +446,13 @@ class Rows:
                 builder.stack(f"rest{len(builder.nest.buffers)}", x.dtype, (count,))
                 for x in self.accumulators
             ]
-        width = builder.lanes(self.inner[-1])
-        with builder.loop(0, count, kind="lanes", lanes=width) as lane:
+        width, flat = builder.lanes(self.inner[-1]), self.flat
+        within = nullcontext() if flat is None else flat.in_bundle(point, first)
+        with within, builder.loop(0, count, kind="lanes", lanes=width) as lane:
             with builder.mask(lane, *limits) as mask:
                 at = first + lane
-                found = self.elements(builder.at(point, self.inner, at), at)
+                here = flat.point(point, at) if flat else builder.at(point, self.inner, at)
+                found = self.elements(here, at)
                 mask.results = [
                     Chosen(x.dtype, x.added(builder, each), x.start(x.dtype))
                     for x, each in zip(self.accumulators, found, strict=True)

@@ -401,7 +401,8 @@ def _pass(
     if not reductions:
         _every(builder, builder.domain.reduced, point, lambda here: elements(here, affine(0)))
         return
-    rows = Rows(builder, [Accumulator(step) for step in reductions], elements)
+    accumulators = [Accumulator(step) for step in reductions]
+    rows = Rows(builder, accumulators, elements, is_only_pass=not kept)
     for accumulator, total in zip(rows.accumulators, rows.row(point), strict=True):
         row_values[accumulator.step] = accumulator.result(builder, total)
 
