@@ -107,11 +107,20 @@ def _scores(library: Any, rows: int, generator: np.random.Generator) -> np.ndarr
     return np.array(library.array(q).swapaxes(1, 2) @ library.array(k).transpose(0, 2, 3, 1))
 
 
+def _step(library: Any, rows: int, generator: np.random.Generator) -> np.ndarray:
+    """As in a step of decoding: one query per head, and one more key each time."""
+    q, k = (generator.normal(size=(6, each, 32)).astype(np.float32) for each in (1, rows))
+    scores = library.array(q) @ library.array(k).swapaxes(1, 2)
+    return np.array(scores @ library.array(k))
+
+
 def _refuse(*_: Any) -> Any:
     raise AssertionError("makes a program")
 
 
-@pytest.mark.parametrize(("product", "examples"), [(_linear, 3), (_quantized, 1), (_scores, 3)])
+@pytest.mark.parametrize(
+    ("product", "examples"), [(_linear, 3), (_quantized, 1), (_scores, 3), (_step, 3)]
+)
 def test_new_lengths_of_products_compile_nothing(
     product: Any, examples: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,6 +160,12 @@ def test_the_fewest_axes_in_which_products_differed_vary() -> None:
     assert _varying_axes(((3, 99, 8), (3, 8, 99)), scores) == ((1,), (2,))
     assert _varying_axes(((3, 99, 9), (3, 9, 99)), scores) is None
     assert _varying_axes(((3, 99, 8), (3, 8, 99)), scores[:1]) is None
+    # stacks on the right are not weights: a sequence grows, and its rows are as many as before
+    steps = [((3, 1, 8), (3, 8, 37)), ((3, 1, 8), (3, 8, 38))]
+    assert _varying_axes(((3, 1, 8), (3, 8, 39)), steps) == ((), (2,))
+    assert _varying_axes(((3, 1, 8), (3, 8, 39)), steps[1:]) is None
+    sums = [((3, 1, 37), (3, 37, 8)), ((3, 1, 38), (3, 38, 8))]
+    assert _varying_axes(((3, 1, 39), (3, 39, 8)), sums) == ((2,), (1,))
 
 
 def test_small_convolutions_that_recur_get_a_program(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -237,9 +237,10 @@ def _varying_axes(shapes: Shapes, examples: Sequence[Shapes]) -> tuple[Axes, ...
     alike in all others; None if there were too few. The same matrix with other rows comes often,
     other matrices with the same rows are those of a model's layers: only products with different
     numbers of rows count, and of all ways in which lengths have varied it is the one with the
-    fewest axes. Where all lengths vary, products have nothing to do with each other.
+    fewest axes. Where all lengths vary, products have nothing to do with each other. Stacks of
+    matrices on the right are not those of layers: a sequence that grows varies any of their axes.
     """
-    rows_of: dict[tuple[Axes, ...], set[tuple[int, ...]]] = {}
+    lengths_of: dict[tuple[Axes, ...], set[tuple[Any, ...]]] = {}
     for example in examples:
         differences = tuple(
             [
@@ -247,9 +248,14 @@ def _varying_axes(shapes: Shapes, examples: Sequence[Shapes]) -> tuple[Axes, ...
                 for shape, other in zip(shapes, example, strict=True)
             ]
         )
-        if shapes[0][:-1] != example[0][:-1] and not _has_both_last(differences[1], shapes[1]):
-            rows_of.setdefault(differences, set()).add(example[0][:-1])
-    enough = [axes for axes, rows in rows_of.items() if len(rows) >= MIN_SYMBOLIC_EXAMPLES - 1]
+        if _has_both_last(differences[1], shapes[1]):
+            continue
+        if shapes[0][:-1] != example[0][:-1]:
+            lengths_of.setdefault(differences, set()).add(example[0][:-1])
+        elif len(shapes[1]) > 2:
+            lengths_of.setdefault(differences, set()).add(example)
+    fewest = MIN_SYMBOLIC_EXAMPLES - 1
+    enough = [axes for axes, lengths in lengths_of.items() if len(lengths) >= fewest]
     return min(enough, key=lambda axes: sum(map(len, axes)), default=None)
 
 
