@@ -211,6 +211,33 @@ def test_it_opens_on_the_hottest_step(open_page: Any, small_page: Path) -> None:
     assert abs(sum(shares) - 1) < 1e-6
 
 
+def test_hotter_cards_are_darker_also_when_selected(open_page: Any, small_page: Path) -> None:
+    page = open_page(small_page)
+    fills = """cards => {
+      const { view, ratio, canvas } = graph;
+      const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+      return cards.map((index) => {
+        const [x, y, width, height] = graph.stage.nodes[index].box;
+        const left = Math.round((x + width - 5 - view.x) * view.zoom * ratio);
+        const top = Math.round((y + height / 2 - view.y) * view.zoom * ratio);
+        const start = 4 * (top * canvas.width + left);
+        return pixels[start] + pixels[start + 1] + pixels[start + 2];
+      });
+    }"""
+    page.evaluate("graph.stage.nodes.forEach((node) => { if (node.card) node.share = 0.02; })")
+    cards = page.evaluate("graph.stage.nodes.flatMap((node, at) => (node.card ? [at] : []))")
+    assert len(cards) >= 2
+    page.evaluate(
+        "index => { graph.stage.nodes[index].share = 0.9; graph.select(index); }", cards[0]
+    )
+    page.evaluate("graph.fit()")
+    page.wait_for_timeout(300)  # drawn in the next frame
+    hot, cool = page.evaluate(fills, cards[:2])
+    assert hot < cool - 100
+    note, minimap = (page.locator(name).bounding_box() for name in ("#note", "#map"))
+    assert minimap is None or note["x"] + note["width"] <= minimap["x"]
+
+
 def test_steps_are_sorted_by_column(open_page: Any, small_page: Path) -> None:
     page = open_page(small_page)
     works = page.evaluate("data.work")
@@ -309,10 +336,10 @@ def test_a_screenshot_shows_the_hottest_step(
         hidden = "details => details.scrollHeight - details.clientHeight"
         assert page.locator("#details").evaluate(hidden) == 0
     x, y = round(place["x"]), round(place["y"])
-    # A card with text: its pixels are dark and light; the paper around the graph is neither.
+    # A card with text: its pixels are dark and light, on a tint that grows with its share.
     card = screen[y - 12 : y + 12, max(x - 40, 0) : x + 40].mean(-1)
     assert card.min() < 0.45
-    assert card.max() > 0.85
+    assert card.max() > 0.7
     # The panels have text in every quarter of the screen's height.
     for top in range(0, height, height // 4):
         assert screen[top : top + height // 4].min() < 0.45

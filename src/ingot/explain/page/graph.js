@@ -254,10 +254,10 @@ class Graph {
     }
     context.beginPath();
     context.roundRect(x, y, width, height, round);
-    context.fillStyle = chosen ? colours["accent-soft"] : colours.sheet;
+    context.fillStyle = chosen && !node.share ? colours["accent-soft"] : colours.sheet;
     context.fill();
-    if (node.share && !chosen) {
-      context.globalAlpha *= Math.min(0.55, 0.05 + 1.5 * node.share);
+    if (node.share) {
+      context.globalAlpha *= Math.min(0.45, 0.05 + 0.6 * node.share);
       context.fillStyle = colours.accent;
       context.fill();
       context.globalAlpha = faint ? 0.45 : 1;
@@ -282,7 +282,8 @@ class Graph {
     const [x, y, width, height] = node.box;
     context.textBaseline = "middle";
     context.textAlign = "left";
-    context.fillStyle = node.card ? stripe : colours.text;
+    // The stripe's colour is hard to read on a hot card, which is tinted with it.
+    context.fillStyle = node.card && !(node.share > 0.1) ? stripe : colours.text;
     context.font = `600 13px ${FONT}`;
     context.fillText(node.title, x + 15, y + (node.card ? 17 : 14), width - 24);
     if (node.share >= 0.005) {
