@@ -38,9 +38,9 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("typed", "answer"),
     [
-        ("rnu", "'rnu' is no command. Did you mean `ingot run`?"),
-        ("train.py", "'train.py' is no command. `ingot run train.py` runs it."),
-        ("xyz", "'xyz' is no command. There are run"),
+        ("rnu", "'rnu' is not a command. Did you mean `ingot run`?"),
+        ("train.py", "'train.py' is not a command. `ingot run train.py` runs it."),
+        ("xyz", "'xyz' is not a command. There are run"),
     ],
 )
 def test_mistakes(typed: str, answer: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -90,7 +90,7 @@ def test_arguments() -> None:
         def __copy__(self) -> int:
             return 3
 
-    with pytest.raises(TypeError, match=r"a copy of .*Strange.* is no dict"):
+    with pytest.raises(TypeError, match=r"a copy of .*Strange.* is not a dict"):
         replace_leaves(Strange(a=1), [1], False)
 
 

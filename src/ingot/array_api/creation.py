@@ -62,7 +62,7 @@ def asarray(
         core = obj.core if isinstance(obj, Array) else obj
         if dtype is not None and core.dtype is not dtype:
             if copy is False:
-                raise ValueError(f"[asarray] {core.dtype.name} is no {dtype.name} without a copy.")
+                raise ValueError(f"[asarray] {core.dtype.name} to {dtype.name} needs a copy.")
             return wrap(core.astype(dtype))
         return wrap(mx.array(core) if copy else core)
     if copy is False and isinstance(obj, (bool, int, float, complex, list, tuple)):

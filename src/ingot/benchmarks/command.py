@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Runs the selected benchmarks and reports each result as it arrives.
 
-    Missed targets are no failure of the command; ingot failing to run a benchmark is.
+    The command does not fail if a target is missed, only if ingot cannot run a benchmark.
     """
     try:
         benchmarks = chosen(arguments.names)

@@ -105,7 +105,7 @@ def _table() -> str:
 
 def _unknown(command: str) -> str:
     if command.endswith(".py"):
-        return f"{command!r} is no command. `ingot run {command}` runs it."
+        return f"{command!r} is not a command. `ingot run {command}` runs it."
     near = difflib.get_close_matches(command, SUMMARIES, n=1)
     hint = f"Did you mean `ingot {near[0]}`?" if near else f"There are {', '.join(SUMMARIES)}."
-    return f"{command!r} is no command. {hint}"
+    return f"{command!r} is not a command. {hint}"

@@ -172,8 +172,8 @@ def _memory(explanation: Explanation) -> Iterator[str]:
         ]
         more = f" and {len(pairs) - MAX_LINES} more" if len(pairs) > MAX_LINES else ""
         yield (
-            f"{saved:,} bytes less where nobody else holds the inputs: results take their memory, "
-            f"{', '.join(pairs[:MAX_LINES])}{more}"
+            f"{saved:,} bytes less if nothing else refers to the inputs: results take their "
+            f"memory, {', '.join(pairs[:MAX_LINES])}{more}"
         )
 
 

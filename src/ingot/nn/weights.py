@@ -32,20 +32,24 @@ def parameter_slots(
             yield from parameter_slots(container[key], subtree, f"{prefix}{key}.")
 
 
+def _parameters(names: list[str]) -> str:
+    return "1 parameter" if len(names) == 1 else f"{len(names)} parameters"
+
+
 def check_weights(weights: dict[str, Any], parameters: dict[str, mx.array]) -> None:
     """ValueError unless `weights` has arrays with the names and shapes of `parameters`."""
     unknown = sorted(set(weights) - set(parameters))
     if unknown:
         meant = nearest(unknown[0], parameters) or "."
         raise ValueError(
-            f"[load_weights] received {len(unknown)} parameters that are not in the model: "
+            f"[load_weights] received {_parameters(unknown)} not in the model: "
             f"{', '.join(unknown)}{meant}"
         )
     missing = sorted(set(parameters) - set(weights))
     if missing:
         raise ValueError(
-            f"[load_weights] {len(missing)} parameters of the model are missing: "
-            f"{', '.join(missing)}."
+            f"[load_weights] {_parameters(missing)} of the model not received: "
+            f"{', '.join(missing)}. With strict=False, these keep their values."
         )
     for path, value in parameters.items():
         given = weights[path]

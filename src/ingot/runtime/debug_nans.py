@@ -62,8 +62,9 @@ def debug_nans(on: bool = True) -> _Restore:
     and what `grad`, `vmap` and `async_eval` compute. All threads are.
 
     Everything then runs op by op, which is slow: switch it on to find an error. An infinity that
-    you wrote down, as in `mx.full(shape, -mx.inf)` or a mask, is no error, nor are infinities that
-    operations make of it; `mx.log(0)` is one, and so is the NaN of a row that is masked as a whole.
+    you wrote down, as in `mx.full(shape, -mx.inf)` or a mask, is not an error, nor are infinities
+    that operations make of it; `mx.log(0)` is one, and so is the NaN of a row that is masked as a
+    whole.
 
     Args:
         on: Whether to check; False switches it off. The environment variable INGOT_DEBUG_NANS=1

@@ -39,7 +39,7 @@ class Nearest(Host):
     The inputs are queries (..., queries, d), a database (..., rows, d) and, of shape (...), how
     many of its rows count. Both results are (..., queries, k), the nearest first and equal
     distances in the order of rows; where there are fewer than `k` rows, and for rows whose distance
-    is no finite number, the position is -1 and the distance infinite (for similarities: minus
+    is not finite, the position is -1 and the distance infinite (for similarities: minus
     infinity).
     """
 

@@ -170,7 +170,7 @@ def _entry(name: str, shape: tuple[int, ...], kind: int, offset: int) -> bytes:
         (_file(metadata=_text("k") + struct.pack("<IQ", 77, 1), counts=(0, 1)), "unknown type 77"),
         (
             _file(metadata=struct.pack("<Q", 1) + b"\xff" + bytes(5), counts=(0, 1)),
-            "no text in UTF-8",
+            "not UTF-8 text",
         ),
         (
             _file(metadata=_text("general.alignment") + struct.pack("<II", 4, 0), counts=(0, 1)),
@@ -179,12 +179,12 @@ def _entry(name: str, shape: tuple[int, ...], kind: int, offset: int) -> bytes:
         (
             _file(metadata=_text("general.alignment") + struct.pack("<I", 8) + _text("a"),
                   counts=(0, 1)),
-            "is no integer",
+            "is not an integer",
         ),
         (
             _file(metadata=_text("general.alignment") + struct.pack("<If", 6, np.inf),
                   counts=(0, 1)),
-            "is no integer",
+            "is not an integer",
         ),
     ],
 )  # fmt: skip
@@ -216,7 +216,7 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_errors_of_alignments_name_the_function(tmp_path: Path) -> None:
-    for value, text in ((mx.array(48), "is 48, not a power of two"), ("a", "is no integer")):
+    for value, text in ((mx.array(48), "is 48, not a power of two"), ("a", "is not an integer")):
         with pytest.raises(ValueError, match=rf"\[save_gguf\] general.alignment .* {text}"):
             mx.save_gguf(tmp_path / "bad", {"x": mx.ones((3,))}, {"general.alignment": value})
 

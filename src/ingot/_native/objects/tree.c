@@ -158,7 +158,7 @@ static PyObject *replaced_dict(PyObject *dict, Replacement *with) {
     if (copy == NULL)
         return NULL;
     if (!PyDict_Check(copy)) {
-        PyErr_Format(PyExc_TypeError, "[tree] a copy of %s is no dict.", Py_TYPE(dict)->tp_name);
+        PyErr_Format(PyExc_TypeError, "[tree] a copy of %s is not a dict.", Py_TYPE(dict)->tp_name);
         Py_DECREF(copy);
         return NULL;
     }

@@ -270,7 +270,7 @@ INCOMPLETE = {
     "unique": "the result needs a length: mx.unique(x, size); that of np.unique(x) depends on x",
     "update": "gradients are returned, not stored: optimizer.update(model, gradients)",
     "value_and_grad": "the function comes after the model: nn.value_and_grad(model, loss)",
-    "where": "for the indices of what holds, use mx.nonzero(condition)",
+    "where": "for the indices where it is true, use mx.nonzero(condition)",
 }
 
 # What NumPy's functions, such as np.mean(x), pass to methods of the same name.

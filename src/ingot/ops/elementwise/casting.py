@@ -216,8 +216,8 @@ class Bitcast(Host):
     def vmap(self, size: int, batched: tuple[bool, ...], x: array) -> array:
         return apply(self, x)
 
-    vjp = no_rule("bits are no smooth function of the number they stand for")
-    jvp = no_rule("bits are no smooth function of the number they stand for")
+    vjp = no_rule("bits are not a smooth function of the number they stand for")
+    jvp = no_rule("bits are not a smooth function of the number they stand for")
 
 
 def stop_gradient(a: array, /, *, stream: StreamLike = None) -> array:

@@ -58,7 +58,7 @@ def path_of(name: str, file: Any) -> Path | None:
     if isinstance(file, (str, os.PathLike)):
         path = Path(os.fsdecode(file))
         if not path.name or "\0" in path.name:
-            raise FileError(f"[{name}] {os.fsdecode(file)!r} is no name of a file.")
+            raise FileError(f"[{name}] {os.fsdecode(file)!r} is not the name of a file.")
         return path
     if hasattr(file, "read") or hasattr(file, "write"):
         return None

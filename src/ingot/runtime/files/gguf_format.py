@@ -114,7 +114,7 @@ class _Cursor:
             return raw.decode()
         except UnicodeDecodeError as error:
             raise FileError(
-                f"[load] {what} in {self.content.where} is no text in UTF-8: {error.reason}."
+                f"[load] {what} in {self.content.where} is not UTF-8 text: {error.reason}."
             ) from error
 
     def fits(self, count: int, each: int, what: str) -> None:
@@ -143,7 +143,7 @@ def read_gguf(content: Content) -> tuple[dict[str, array], Metadata]:
     cursor = _Cursor(content)
     where = content.where
     if cursor.take(4, "the first word") != _MAGIC:
-        raise FileError(f"[load] {where} is no .gguf file: it does not begin with GGUF.")
+        raise FileError(f"[load] {where} is not a .gguf file: it does not begin with GGUF.")
     version = cursor.number("I", "the version")
     if version not in _VERSIONS:
         raise FileError(f"[load] {where} has version {version} of the .gguf format, not 2 or 3.")
@@ -213,7 +213,7 @@ def _alignment_of(function: str, metadata: Metadata, where: str) -> int:
     found = metadata.get(_ALIGNMENT, _DEFAULT_ALIGNMENT)
     number = np.asarray(found)
     if number.size != 1 or number.dtype.kind not in "iu":
-        raise FileError(f"[{function}] {_ALIGNMENT} of {where} is no integer.")
+        raise FileError(f"[{function}] {_ALIGNMENT} of {where} is not an integer.")
     alignment = int(number.reshape(()))
     if not 0 < alignment <= _MAX_ALIGNMENT or alignment & (alignment - 1):
         raise FileError(

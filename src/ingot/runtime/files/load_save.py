@@ -190,12 +190,13 @@ def load(
         )
     if kind not in _KINDS:
         pickled = (
-            " Such files run code when they are loaded; save the tensors as .safetensors instead."
+            " Such files can run code when loaded; save the tensors as .safetensors instead."
             if kind in _PICKLED
             else ""
         )
         raise ValueError(
-            f"[load] {kind} is no known format: npy, npz, safetensors and gguf are.{pickled}"
+            f"[load] cannot read files of type {kind!r}, only npy, npz, safetensors and gguf."
+            f"{pickled}"
         )
     if return_metadata and kind in ("npy", "npz"):
         raise ValueError(

@@ -76,7 +76,7 @@ def _version(stream: IO[bytes], where: str) -> tuple[int, int]:
     try:
         return npy.read_magic(io.BytesIO(front))
     except ValueError:
-        raise FileError(f"[load] {where} is no .npy file: it begins with {front!r}.") from None
+        raise FileError(f"[load] {where} is not a .npy file: it begins with {front!r}.") from None
 
 
 def _sentence(error: BaseException) -> str:

@@ -80,7 +80,7 @@ def read_safetensors(content: Content) -> tuple[dict[str, array], dict[str, str]
     header, length = _header(content)
     metadata = header.pop(METADATA, None) or {}
     if not isinstance(metadata, dict) or not all(isinstance(x, str) for x in metadata.values()):
-        raise FileError(f"[load] the metadata of {where} are no strings by name.")
+        raise FileError(f"[load] the metadata of {where} must be a table of strings.")
     first = _LENGTH.size + length
     entries = [_entry(name, value, content.size - first, where) for name, value in header.items()]
     _refuse_overlaps(entries, where)
@@ -110,7 +110,7 @@ def _header(content: Content) -> tuple[dict[str, Any], int]:
     except (ValueError, RecursionError) as error:
         raise FileError(f"[load] the header of {where} is damaged: {error}.") from error
     if not isinstance(header, dict):
-        raise FileError(f"[load] the header of {where} is no table of arrays.")
+        raise FileError(f"[load] the header of {where} is not a table of arrays.")
     return header, length
 
 
