@@ -5,8 +5,9 @@
 
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "integers.h"
 #include "memory/allocator.h"
@@ -195,14 +196,23 @@ static bool scan_all(ingot_loop_body body, Job *job, int64_t count, int64_t grai
     return ingot_interruptible_for(body, job, 0, count, grain, grain * ingot_num_threads()) == count;
 }
 
-/* The bytes of the last cache before memory; without limit where the system does not tell. */
+/* The bytes of the last cache before memory; without limit where the system does not tell. What sysconf() tells may be
+ * those of all caches of a processor together. */
 static int64_t last_cache(void) {
-#ifdef _SC_LEVEL3_CACHE_SIZE
-    long found = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    return found > 0 ? found : INT64_MAX;
-#else
-    return INT64_MAX;
-#endif
+    static _Atomic int64_t known; /* 0 at first */
+    int64_t found = atomic_load(&known);
+    if (found != 0)
+        return found;
+    FILE *file = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "r");
+    char text[32] = "", *unit = text;
+    if (file != NULL) {
+        if (fgets(text, sizeof text, file) != NULL)
+            found = strtoll(text, &unit, 10) * (*unit == 'K' ? 1 << 10 : *unit == 'M' ? 1 << 20 : 1);
+        fclose(file);
+    }
+    found = found > 0 ? found : INT64_MAX;
+    atomic_store(&known, found);
+    return found;
 }
 
 /* How elements are scanned on this machine and in this layout. */
