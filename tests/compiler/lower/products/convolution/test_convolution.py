@@ -168,6 +168,8 @@ def test_gradients_equal_sums_over_taps(case: Case) -> None:
         *GROUPS[1:3],
         GROUPS[4],
         PATCHES[2],
+        CASES[7],
+        PADDED[1],
     ],
     ids=str,
 )
@@ -187,6 +189,23 @@ def test_other_dtypes(case: Case, dtype: str) -> None:
     for each, wanted, bound in zip(found, expected, bounds, strict=True):
         assert each.dtype == getattr(mx, dtype)
         require_near(each, wanted, bound, dtype)
+
+
+@pytest.mark.parametrize("channels", [slice(0, 20), slice(1, 21), slice(2, 22), slice(0, 40, 2)])
+@pytest.mark.parametrize("padding", [0, 2])
+def test_pairs_of_bfloat16_channels_where_they_are_aligned(channels: slice, padding: int) -> None:
+    """Part of the channels: in words, between them, and not adjacent."""
+    case = Case((2, 9, 8, 20), (24, 5, 3, 20), padding=padding)
+    x = mx.array(normal((2, 9, 8, 41), 0)).astype(mx.bfloat16)
+    weights = mx.array(normal((24, 5, 3, 41), 1)).astype(mx.bfloat16)
+    function = mx.compile(lambda x, w: convolved(case)(x[..., channels], w[..., channels]))
+    found = function(x, weights)
+    assert only_kernels(function, x, weights)
+    part, filters = exact(x)[..., channels], exact(weights)[..., channels]
+    bound = convolution(case, np.abs(part), np.abs(filters))
+    require_near(found, convolution(case, part, filters), bound, "bfloat16")
+    even = mx.compile(convolved(case))(mx.array(part).astype(mx.bfloat16), weights[..., channels])
+    require_near(even, convolution(case, part, filters), bound, "bfloat16")
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ from ingot.compiler.lower.products.convolution.windows import (
     taps_inside,
 )
 from ingot.compiler.lower.products.register_tile import Tile, TileShape, accumulate, lanes_for
+from ingot.graph.dtype import float32
 from ingot.runtime.processor import vector_registers
 from ingot.tuning import (
     CACHE_LINE,
@@ -244,7 +245,10 @@ def window_sums(
         index = (*map(affine, at), depth, affine(number * shape.lanes))
         return builder.load_lanes(panels, index, shape.lanes)
 
-    return accumulate(builder, plain.dtype, shape, loops, left, right)
+    if not plain.has_pairs:
+        return accumulate(builder, plain.dtype, shape, loops, left, right)
+    add = builder.words.dot_bfloat16
+    return accumulate(builder, float32, shape, loops, left, right, add)
 
 
 def _write(

@@ -10,7 +10,7 @@ from math import prod
 
 from ingot.compiler.forms.affine import Affine, Index, affine
 from ingot.compiler.forms.nest.build import NestBuilder
-from ingot.compiler.forms.nest.data import Buffer, Constant, CopyBlock
+from ingot.compiler.forms.nest.data import Buffer, Constant, CopyBlock, Value
 from ingot.compiler.forms.tape import Step
 from ingot.compiler.lower.kernel import Kernel, kernel_of
 from ingot.compiler.lower.products.convolution.plain import Plain, given_lanes
@@ -104,9 +104,20 @@ class _Packing:
         builder = self.builder
         lanes = given_lanes(self.source, 1)
         with builder.loop(begin, end, kind="vector", lanes=lanes) as column:
-            found = builder.load(self.source, self._from(first + column, channel))
-            value = builder.words.cast(found, self.plain.dtype)
+            value = self._value(first + column, channel)
             builder.store(value, self.target, self._at(channel, affine(column)))
+
+    def _value(self, output: Affine, channel: Affine) -> Value:
+        """An element of the filters, or a pair of them as one word."""
+        words, dtype = self.builder.words, self.plain.dtype
+
+        def loaded(number: Affine) -> Value:
+            return words.cast(self.builder.load(self.source, self._from(output, number)), dtype)
+
+        if not self.plain.has_pairs:
+            return loaded(channel)
+        high = words.left_shift(loaded(channel * 2 + 1), Constant(dtype, 16))
+        return words.bitwise_or(loaded(channel * 2), high)
 
     def _transposed(self, first: Affine, there: Affine, side: int) -> None:
         """Copies square blocks, transposed in registers, and the remainder element by element."""

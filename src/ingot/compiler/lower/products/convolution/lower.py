@@ -29,6 +29,7 @@ from ingot.compiler.lower.products.convolution.plain import (
 from ingot.compiler.lower.products.convolution.winograd import convolve_winograd, is_winograd
 from ingot.graph.dtype import is_floating
 from ingot.graph.roles import Correlation, CorrelationByFilters
+from ingot.runtime.processor import processor_features
 
 __all__ = ["lower_correlation", "lower_correlation_by_filters"]
 
@@ -119,6 +120,8 @@ def _plain_kernels(plain: Plain, step: Step, offset: int) -> Lowered | None:
         found = convolve_specially(plain, (x, filters, step), offset) if applies(plain) else None
         if found is not None:
             return found
+    if "avx512_bf16" in processor_features():
+        plain = plain.in_pairs() or plain
     columns = convolution_columns(plain)
     kernel = convolve(plain, (x, step), offset)
     if kernel is None:

@@ -13,7 +13,7 @@ from ingot._native import Dtype
 from ingot.compiler.forms.nest.build import NestBuilder
 from ingot.compiler.forms.nest.data import Buffer
 from ingot.compiler.lower.products.register_tile import lanes_of
-from ingot.graph.dtype import float32
+from ingot.graph.dtype import bfloat16, float32, uint16, uint32
 from ingot.graph.numerics.phases import Geometry, Phase, phases_of
 from ingot.graph.shape import Shape
 
@@ -163,6 +163,29 @@ class Plain(NamedTuple):
         for axis in self.axes:
             found *= axis.taps
         return found
+
+    def in_pairs(self) -> Plain | None:
+        """The same with pairs of adjacent bfloat16 channels as words, whose products dot-product
+        instructions add to float32 sums; None if there are none. Filters remain single elements,
+        which become words as they are packed.
+        """
+        dtype, (shape, strides, offset) = self.input.dtype, self.input.layout
+        if dtype is not bfloat16 or self.channels % 2 or strides[-1] != dtype.size:
+            return None
+        if any(number % uint32.size for number in (*strides[:-1], offset)):
+            return None
+        channels = self.channels // 2
+        layout = Layout((*shape[:-1], channels), (*strides[:-1], uint32.size), offset)
+        return self._replace(
+            channels=channels,
+            input=Operand(self.input.name, uint32, layout),
+            filters=self.filters._replace(dtype=uint16),
+        )
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether channels are pairs."""
+        return self.dtype is uint32
 
     def joined(self) -> Plain:
         """The same with fewer axes: adjacent axes without windows are joined."""
