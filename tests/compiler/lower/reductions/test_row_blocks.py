@@ -278,3 +278,17 @@ def test_rows_of_gathered_elements(length: int) -> None:
     np.testing.assert_allclose(np.array(largest), expected.max(-1), rtol=1e-6)
     text = texts_of(lambda *arguments: of(*arguments)[0], *arguments)[-1]
     assert ("lanes" in text) is (length in (16, 32, 33))
+
+
+def test_short_rows_share_a_part() -> None:
+    """Where the order is free, a part is as many rows as fill a block, not a single one."""
+    generator = np.random.default_rng(0)
+    for columns in (2, 3, 10, 31):
+        x = mx.array(generator.normal(size=(9001, columns)).astype(np.float32))
+        column = mx.array(generator.normal(size=(9001, 1)).astype(np.float32))
+        for function, theirs in ((mx.max, np.max), (mx.min, np.min)):
+            found = mx.compile(lambda x, c, function=function: function(x - c))(x, column)
+            assert found.item() == theirs(np.array(x) - np.array(column))
+        text = "\n".join(texts_of(lambda x, c: mx.max(x - c), x, column))
+        parts = -(-9001 // (512 * 16 // columns))
+        assert f"i in 0..{parts}" in text, text

@@ -146,12 +146,12 @@ class Rows:
         self.inner = domain.inner
         self.outer = tuple(axis for axis in domain.reduced if axis not in domain.inner)
         self.length = domain.size(self.inner)
-        # where the order is free, few large blocks are best
+        # where the order is free, few large blocks are best, or many short rows
         in_order = self.in_order = any(x.op.depends_on_order() for x in self.accumulators)
-        self.block, self.in_part = (BLOCK, PART) if in_order else (BLOCK * PART, 1)
+        rows = 1 if is_symbolic(self.length) else max(1, BLOCK * PART // max(1, self.length))
+        self.block, self.in_part = (BLOCK, PART) if in_order else (BLOCK * PART, rows)
         self.is_long = self.length > self.block
-        # blocks along inner axes
-        self.in_row = -(-self.length // self.block) if self.is_long else 1
+        self.in_row = -(-self.length // self.block) if self.is_long else 1  # blocks in a row
         self.blocks = self.in_row * domain.size(self.outer)
         most = LANES
         if not in_order:
