@@ -157,13 +157,18 @@ class ByColumns:
                     into = (affine(row), affine(column) + more)
                     builder.body.append(CopyBlock(stack, into, source, at, (1, 0), side))
             start = end
-        with builder.loop(whole, self.width) as column:  # those past the last one are copies of it
-            last = affine(columns) - 1
-            clamped = affine(builder.multiple(0, first + column, last, by=1))
-            with builder.loop(0, *there) as row:
-                at = (clamped, begin + row)
-                into = (affine(row), affine(column))
-                builder.body.append(CopyBlock(stack, into, source, at, (1, 0), 1))
+        # A vector that is not whole: zeros, and the columns that there are.
+        zero = repeated(source.dtype, 0, self.lanes)
+        with (
+            builder.loop(whole, self.width, step=self.lanes) as column,
+            builder.loop(0, *there) as row,
+        ):
+            at = (affine(row), affine(column))
+            builder.store(zero, stack, at, affine(self.width))
+        ends = (self.width, affine(columns) - first)
+        with builder.loop(whole, *ends) as column, builder.loop(0, *there) as row:
+            at, into = (first + column, begin + row), (affine(row), affine(column))
+            builder.body.append(CopyBlock(stack, into, source, at, (1, 0), 1))
 
     def _add(
         self,
