@@ -35,6 +35,6 @@ class TestEveryOp:
 
 def test_a_missing_rule_raises_its_reason() -> None:
     with pytest.raises(
-        ValueError, match=r"\[Bitcast\] has no vjp rule: bits are no smooth function"
+        ValueError, match=r"\[Bitcast\] has no vjp rule: bits are not a smooth function"
     ):
         mx.grad(lambda x: mx.view(mx.view(x, mx.int32), mx.float32).sum())(mx.array([1.0]))

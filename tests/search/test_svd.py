@@ -153,8 +153,8 @@ def test_takes_numpy_lists_halves_and_views() -> None:
     for given in (matrix, matrix.tolist(), mx.array(matrix).astype(mx.float16)):
         np.testing.assert_allclose(np.array(topk_svd(given, 3)[1]), expected, rtol=2e-3)
     whole = mx.array(np.kron(matrix, np.ones((2, 3), np.float32)))
-    for options in WAYS.values():
-        _, s, _ = topk_svd(whole[::2, ::3], 3, **options)
+    for way in ("compiled", "kernel", "plain"):
+        _, s, _ = topk_svd(whole[::2, ::3], 3, **WAYS[way])
         np.testing.assert_allclose(np.array(s), expected, rtol=1e-4)
 
 

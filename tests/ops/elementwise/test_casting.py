@@ -123,7 +123,7 @@ def test_views_of_other_layouts_and_scalars() -> None:
 
 def test_views_have_no_derivative() -> None:
     with pytest.raises(
-        ValueError, match=r"\[Bitcast\] has no vjp rule: bits are no smooth function"
+        ValueError, match=r"\[Bitcast\] has no vjp rule: bits are not a smooth function"
     ):
         mx.grad(lambda x: mx.view(mx.view(x, mx.int32), mx.float32).sum())(mx.array([1.0]))
 

@@ -4,7 +4,8 @@ Input: rows in digits (`bytes.py`) and a quantised matrix. A tile has a few vect
 words, scales and biases are transposed to the stack once for all rows, so that sums need not be
 folded and lengths need not fill vectors; the words of rows are broadcast. Long columns are
 transposed and multiplied in pieces, between which sums wait on the stack. The order of summation
-depends neither on the number of rows nor on that of threads.
+depends neither on the number of rows nor on that of threads; only where a sum is not finite, the
+tile's sums for that row are computed again from floats.
 """
 
 from __future__ import annotations
