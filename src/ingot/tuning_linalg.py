@@ -67,12 +67,12 @@ MAX_CONVOLVED_LENGTH = 1 << 16
 # with 64. No benchmark.
 MAX_ROWS_WITHOUT_PLAN = 4
 
-# Rows from which on compiled `topk_svd` decomposes a matrix by products of matrices, which threads
-# share, instead of by LAPACK, whose routines run without Python. Measured, one thread of a Zen 5,
-# LAPACK's time relative to products: QR of 256 x 40 0.79, 512 x 40 0.92, 512 x 80 1.10, 2000 x 40
-# 1.12, 2000 x 80 1.24, 20,000 x 80 1.5; all of topk_svd for 256 x 256 0.79, 512 x 256 0.81, 2000 x
-# 300 0.88, 5000 x 512 0.97. search_svd.
-MIN_ROWS_BY_PRODUCTS = 1024
+# Elements from which on compiled `topk_svd` decomposes a matrix by products of matrices, which
+# threads share, instead of by LAPACK, whose routines run without Python. Measured, two threads of a
+# Zen 5, ms of topk_svd with this limit, with products alone and with LAPACK below 1024 rows: 200 x
+# 150, 8 values 0.23, 0.36, 0.23, 64 values 1.67, 1.75, 2.05; 512 x 256, 8 values 0.43, 0.49, 0.40,
+# 32 values 1.41, 1.56, 1.75; 900 x 400, 32 values 1.98, 2.04, 2.74. search_svd.
+MIN_ELEMENTS_BY_PRODUCTS = 1 << 13
 
 NATIVE = (
     "MIN_FACTORED_THREAD_WORK", "MIN_FOURIER_THREAD_WORK",

@@ -62,9 +62,9 @@ def decomposed(
     given = mx.array(matrix, options.pop("dtype", mx.float32))
     if not options.pop("by_products", False):
         u, s, vt = topk_svd(given, k, iters, **options)
-    else:  # as matrices of many rows are decomposed
+    else:  # as large matrices are decomposed
         svd.cache_clear()
-        with mock.patch.object(svd, "MIN_ROWS_BY_PRODUCTS", 0):
+        with mock.patch.object(svd, "MIN_ELEMENTS_BY_PRODUCTS", 0):
             u, s, vt = topk_svd(given, k, iters, **options)
         svd.cache_clear()
     return np.array(u), np.array(s), np.array(vt)

@@ -27,7 +27,7 @@ from ingot.graph.errors import type_name
 from ingot.graph.lazy_dataclass import dataclass
 from ingot.graph.shape import shape_text
 from ingot.search.factorizations import ritz_vectors, tall_qr, two_sided_product
-from ingot.tuning_linalg import MIN_ROWS_BY_PRODUCTS
+from ingot.tuning_linalg import MIN_ELEMENTS_BY_PRODUCTS
 
 __all__ = ["SVDCacheInfo", "cache_clear", "cache_info", "topk_svd"]
 
@@ -112,9 +112,9 @@ def topk_svd(
             alike the singular values next to the last one are, the more iterations they take.
         use_kernel: Whether to compute the products by A and its transpose together, a band of
             rows at a time, so that a matrix larger than the caches is read once and not twice.
-        use_compile: Whether to run as one compiled function, which decomposes matrices of many
-            rows by products of matrices. Without, it runs op by op with LAPACK's decompositions,
-            which all transforms can follow.
+        use_compile: Whether to run as one compiled function, which decomposes large matrices by
+            products of matrices. Without, it runs op by op with LAPACK's decompositions, which all
+            transforms can follow.
         seed: Of the random vectors that the iteration starts from, 0 or more. Without one they are
             always the same: equal matrices give equal results.
         band_size: The number of rows of a band; by default, what fits a cache. Without
@@ -155,7 +155,7 @@ class _Iteration:
     steps: int
     use_kernel: bool
     band_size: int | None
-    quick: bool  # whether to decompose matrices of many rows by products of matrices
+    quick: bool  # whether to decompose large matrices by products of matrices
 
     def __call__(self, a: mx.array, start: mx.array) -> tuple[mx.array, mx.array, mx.array]:
         if a.shape[0] >= a.shape[1]:
@@ -166,9 +166,10 @@ class _Iteration:
     def decompose(self, a: mx.array, start: mx.array) -> tuple[mx.array, mx.array, mx.array]:
         """The decomposition of a matrix with at least as many rows as columns."""
         basis = self.basis(a, start)
-        if self.by_products(a) and a.dtype is mx.float32:
-            return ritz_vectors(a @ basis, basis, self.k)
-        q, r = self.qr(a @ basis)
+        image = a @ basis
+        if self.by_products(image) and a.dtype is mx.float32:
+            return ritz_vectors(image, basis, self.k)
+        q, r = self.qr(image)
         left, values, right = mx.linalg.svd(r)
         return q @ left[:, : self.k], values[: self.k], right[: self.k] @ basis.T
 
@@ -196,7 +197,7 @@ class _Iteration:
 
     def by_products(self, x: mx.array) -> bool:
         """Whether to decompose a tall matrix by products of matrices instead of by LAPACK."""
-        return self.quick and x.shape[0] >= MIN_ROWS_BY_PRODUCTS
+        return self.quick and x.size >= MIN_ELEMENTS_BY_PRODUCTS
 
 
 def _random_start(length: int, k: int, dtype: mx.Dtype, seed: Any) -> mx.array:
