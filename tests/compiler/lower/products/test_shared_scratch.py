@@ -10,6 +10,7 @@ import pytest
 
 import ingot.core as mx
 from ingot.compiler.lower.products import shared_scratch
+from ingot.compiler.lower.products.shared_scratch import with_shared_scratch
 
 K, M, N = 300, 140, 130
 
@@ -116,3 +117,21 @@ def test_loops_share_what_no_iteration_changes() -> None:
         wanted = wanted @ w.T
     np.testing.assert_allclose(np.array(carry), wanted, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(np.array(found), x @ w.T, rtol=1e-4, atol=1e-4)
+
+
+def test_memory_that_is_filled_again_after_it_was_read_is_not_shared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as context:
+        context.setattr(shared_scratch, "MAX_SHARED_DISTANCE", -1)
+
+        def apart(x: Any, y: Any, z: Any) -> tuple[Any, Any]:
+            return same_left(x, y, z)
+
+        stages = mx.compile(apart).explain(*map(mx.array, (X, Y, Z))).stages
+    instructions = list(stages.form("lower").instructions)
+    assert len(with_shared_scratch(instructions)) == len(instructions) - 1
+    twice = [each for each in instructions for _ in range(2)]
+    packs_and_products = [*instructions, *instructions]
+    assert len(with_shared_scratch(twice)) == len(twice) - 2
+    assert len(with_shared_scratch(packs_and_products)) == len(packs_and_products)

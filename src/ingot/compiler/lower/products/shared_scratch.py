@@ -21,11 +21,12 @@ __all__ = ["with_shared_scratch"]
 @dataclass
 class _Contents:
     """How a block of scratch memory is filled: a key for each kernel that does, in order; None if
-    one of them writes anything else as well.
+    one of them writes anything else as well, or runs after the block was read.
     """
 
     keys: list[Hashable] | None = field(default_factory=list)
     writers: list[int] = field(default_factory=list)
+    is_read: bool = False
     last_use: int = 0
 
 
@@ -74,9 +75,10 @@ def _scratch_contents(instructions: Sequence[Instruction]) -> dict[Block, _Conte
             contents = found.setdefault(block, _Contents())
             contents.last_use = number
             if block not in targets:
+                contents.is_read = True
                 continue
             contents.writers.append(number)
-            if targets != {block}:
+            if targets != {block} or contents.is_read:
                 contents.keys = None
             elif contents.keys is not None:
                 contents.keys.append(_key(each, block))
