@@ -211,10 +211,9 @@ MAP_TILE = 8192
 # 0.18, 31 0.35 and 0.09. odd_softmax_1023x7.
 MAX_UNROLLED_ROW = 26
 # Instructions in a loop over lanes up to which it is unrolled, to hide its overhead. Longer bodies
-# hide it anyway. On one thread of a Zen 5, four copies and eight: sums of 64 x 2048 4.3 and 3.3 us,
-# 1023 x 4097 154 and 144; half types, layer norms 0.99 to 1.01. sum_rows, sum_all, layer_norm_rows.
+# hide it anyway, and unrolling would only add code. sum_rows, sum_all, layer_norm_rows.
 MAX_UNROLLED_INSTRUCTIONS = 16
-UNROLLED_COPIES = 8
+UNROLLED_COPIES = 4
 # Bytes of all lanes beyond which the loop is not unrolled, where they are combined and where they
 # are read. LLVM mixes the reads of its copies, and prefetching loses track: maxima of 1023 x 4097
 # float32 take 1.7 times as long if reads of 512 bytes are unrolled. The keys of argmax in 128 lanes
